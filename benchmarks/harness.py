@@ -1,0 +1,72 @@
+"""What every benchmark shares: timing and one JSON record per measurement."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One measurement.
+
+    Attributes:
+        seconds: The best of several runs.
+        limit: The most it may take, in seconds; None when only the ratio matters.
+        peer: Who did the same in the same run.
+        peer_seconds: What it took there; None when the peer is not installed.
+    """
+
+    benchmark: str
+    name: str
+    seconds: float
+    limit: float | None = None
+    peer: str | None = None
+    peer_seconds: float | None = None
+
+    @property
+    def passed(self) -> bool:
+        """False when the limit was missed."""
+        return self.limit is None or self.seconds <= self.limit
+
+
+def best_of(work: Callable[[], object], times: int) -> float:
+    """The shortest of several runs, in seconds."""
+    best = float("inf")
+    for _ in range(times):
+        start = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def emit(record: Record) -> None:
+    """Print a record as JSON on stdout, and for people on stderr."""
+    ratio = record.seconds / record.peer_seconds if record.peer_seconds else None
+    plain = {
+        "benchmark": record.benchmark,
+        "name": record.name,
+        "seconds": record.seconds,
+        "limit": record.limit,
+        "passed": record.passed,
+        "peer": record.peer,
+        "peer_seconds": record.peer_seconds,
+        "ratio": ratio,
+    }
+    print(json.dumps(plain), flush=True)
+    shown = f"{record.name:<34} {_span(record.seconds):>10}"
+    if record.limit is not None:
+        shown += f"   limit {_span(record.limit):>8} {'ok' if record.passed else 'MISSED'}"
+    if record.peer_seconds and ratio is not None:
+        shown += f"   {record.peer} {_span(record.peer_seconds)} ({ratio:.2g}x)"
+    print(shown, file=sys.stderr)
+
+
+def _span(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-6:.3g} µs"

@@ -1,0 +1,185 @@
+"""Omnigraph: a typed property-graph database on Lance.
+
+Every public name is exported here, once, and `docs/api.md` describes all of them. Names are
+loaded when they are first used, so that `import omnigraph` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from omnigraph.diagnostics import Diagnostic
+    from omnigraph.errors import (
+        AlreadyExists,
+        ConflictError,
+        KeyConflict,
+        MergeConflicts,
+        NotFound,
+        OmnigraphError,
+        PolicyDenied,
+        PreconditionFailed,
+        QueryError,
+        ReadSetConflict,
+        RecoveryRequired,
+        ResourceLimit,
+        SchemaError,
+        SourceError,
+        StorageError,
+        UpgradeRequired,
+        UsageError,
+        ValidationError,
+        Violation,
+    )
+    from omnigraph.graph import Branches, Graph, Snapshot, Tags, init, open
+    from omnigraph.history.manifest import Commit, PublishedTable, TableIdentity
+    from omnigraph.history.store import BranchInfo
+    from omnigraph.language import (
+        Catalog,
+        CompiledQuery,
+        EdgeType,
+        Interface,
+        LintResult,
+        NodeType,
+        Property,
+        QueryCache,
+        QueryFile,
+        QueryParameter,
+        ResultField,
+        Scalar,
+        ValueType,
+        bind_parameters,
+        check_queries,
+        check_schema,
+        compile_queries,
+        compile_schema,
+        format_queries,
+        format_schema,
+        lint,
+        print_schema,
+    )
+    from omnigraph.maintenance.check import CheckResult, Problem
+    from omnigraph.settings import Settings
+    from omnigraph.writes.audit import Recovery
+    from omnigraph.writes.protocol import TableOutcome, WriteResult
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AlreadyExists",
+    "BranchInfo",
+    "Branches",
+    "Catalog",
+    "CheckResult",
+    "Commit",
+    "CompiledQuery",
+    "ConflictError",
+    "Diagnostic",
+    "EdgeType",
+    "Graph",
+    "Interface",
+    "KeyConflict",
+    "LintResult",
+    "MergeConflicts",
+    "NodeType",
+    "NotFound",
+    "OmnigraphError",
+    "PolicyDenied",
+    "PreconditionFailed",
+    "Problem",
+    "Property",
+    "PublishedTable",
+    "QueryCache",
+    "QueryError",
+    "QueryFile",
+    "QueryParameter",
+    "ReadSetConflict",
+    "Recovery",
+    "RecoveryRequired",
+    "ResourceLimit",
+    "ResultField",
+    "Scalar",
+    "SchemaError",
+    "Settings",
+    "Snapshot",
+    "SourceError",
+    "StorageError",
+    "TableIdentity",
+    "TableOutcome",
+    "Tags",
+    "UpgradeRequired",
+    "UsageError",
+    "ValidationError",
+    "ValueType",
+    "Violation",
+    "WriteResult",
+    "__version__",
+    "bind_parameters",
+    "check_queries",
+    "check_schema",
+    "compile_queries",
+    "compile_schema",
+    "format_queries",
+    "format_schema",
+    "init",
+    "lint",
+    "open",
+    "print_schema",
+]
+
+#: Where the names are that are not errors.
+_HOMES = {
+    "Branches": "omnigraph.graph",
+    "Graph": "omnigraph.graph",
+    "Snapshot": "omnigraph.graph",
+    "Tags": "omnigraph.graph",
+    "init": "omnigraph.graph",
+    "open": "omnigraph.graph",
+    "Commit": "omnigraph.history.manifest",
+    "PublishedTable": "omnigraph.history.manifest",
+    "TableIdentity": "omnigraph.history.manifest",
+    "BranchInfo": "omnigraph.history.store",
+    "CheckResult": "omnigraph.maintenance.check",
+    "Problem": "omnigraph.maintenance.check",
+    "Recovery": "omnigraph.writes.audit",
+    "TableOutcome": "omnigraph.writes.protocol",
+    "WriteResult": "omnigraph.writes.protocol",
+    "Diagnostic": "omnigraph.diagnostics",
+    "Settings": "omnigraph.settings",
+    "Catalog": "omnigraph.language",
+    "CompiledQuery": "omnigraph.language",
+    "EdgeType": "omnigraph.language",
+    "Interface": "omnigraph.language",
+    "LintResult": "omnigraph.language",
+    "NodeType": "omnigraph.language",
+    "Property": "omnigraph.language",
+    "QueryCache": "omnigraph.language",
+    "QueryFile": "omnigraph.language",
+    "QueryParameter": "omnigraph.language",
+    "ResultField": "omnigraph.language",
+    "Scalar": "omnigraph.language",
+    "ValueType": "omnigraph.language",
+    "bind_parameters": "omnigraph.language",
+    "check_queries": "omnigraph.language",
+    "check_schema": "omnigraph.language",
+    "compile_queries": "omnigraph.language",
+    "compile_schema": "omnigraph.language",
+    "format_queries": "omnigraph.language",
+    "format_schema": "omnigraph.language",
+    "lint": "omnigraph.language",
+    "print_schema": "omnigraph.language",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'omnigraph' has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(_HOMES.get(name, "omnigraph.errors")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

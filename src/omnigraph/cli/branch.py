@@ -1,0 +1,134 @@
+"""`omnigraph branch`: creating, listing and deleting branches."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from omnigraph.cli.graphs import graph_and, graph_arguments, reading, writing
+from omnigraph.cli.lazy import VerbGroup
+from omnigraph.cli.options import common_options
+from omnigraph.cli.output import Output, counted
+from omnigraph.cli.text import moment, one_line, table
+from omnigraph.errors import UsageError
+
+if TYPE_CHECKING:
+    from omnigraph.graph import Graph
+
+
+@click.group(
+    cls=VerbGroup,
+    epilog="""\b
+Examples:
+  omnigraph branch create team.omni draft
+  omnigraph branch list team.omni""",
+)
+def branch() -> None:
+    """Create, list and delete branches."""
+
+
+@branch.command(
+    epilog="""\b
+Examples:
+  omnigraph branch create team.omni draft
+  omnigraph branch create team.omni ada/ideas --from draft
+  OMNIGRAPH_STORE=team.omni omnigraph branch create draft"""
+)
+@graph_arguments("NAME")
+@click.option(
+    "--from", "source", metavar="BRANCH", default="main", show_default=True, help="Where it starts."
+)
+@common_options
+def create(words: tuple[str, ...], store: str | None, source: str, as_json: bool) -> None:
+    """Create a branch at the head of another one.
+
+    Copies nothing: a table is forked when the branch first writes to it. A name has
+    letters, digits, `.`, `-` and `_`, in parts joined by `/`.
+    """
+    output = Output(json=as_json)
+    place, name = graph_and(words, store, "NAME")
+    with writing(place, output, f"branch {name}") as graph:
+        made = graph.branches.create(name, source=source)
+    if output.json:
+        output.data(made.to_dict())
+    else:
+        output.result(f"created branch {made.name} from {made.parent}, at commit {made.head}")
+
+
+@branch.command(
+    "list",
+    epilog="""\b
+Examples:
+  omnigraph branch list team.omni
+  omnigraph branch list team.omni --json""",
+)
+@graph_arguments()
+@common_options
+def list_branches(words: tuple[str, ...], store: str | None, as_json: bool) -> None:
+    """List the branches, with their newest commits."""
+    output = Output(json=as_json)
+    (place,) = graph_and(words, store)
+    with reading(place) as graph:
+        found = graph.branches.list()
+    if output.json:
+        output.data([b.to_dict() for b in found])
+        return
+    rows = [[b.name, b.head or "", b.parent or ""] for b in found]
+    output.table(table(["branch", "head", "made from"], rows))
+
+
+@branch.command(
+    epilog="""\b
+Examples:
+  omnigraph branch delete team.omni draft
+  omnigraph branch delete team.omni draft --yes"""
+)
+@graph_arguments("NAME")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@common_options
+def delete(words: tuple[str, ...], store: str | None, yes: bool, as_json: bool) -> int:
+    """Delete a branch.
+
+    Shows what would be lost and asks. When nobody can be asked, as in a script,
+    pass --yes. A branch that others were made from cannot be deleted.
+    """
+    output = Output(json=as_json)
+    place, name = graph_and(words, store, "NAME")
+    ask = not yes and name != "main"  # which is refused anyway
+    if ask and not sys.stdin.isatty():
+        raise UsageError(
+            f"deleting branch {name} has to be confirmed, and there is no terminal to ask on; "
+            "pass --yes"
+        )
+    with writing(place, output, f"branch {name}") as graph:
+        if ask:
+            output.note(_loss(graph, name))
+            if not click.confirm("Delete it?", err=True):
+                output.note("Nothing was deleted.")
+                return 1
+        graph.branches.delete(name)
+    if output.json:
+        output.data({"deleted": name})
+    else:
+        output.result(f"deleted branch {name}")
+    return 0
+
+
+def _loss(graph: Graph, name: str) -> str:
+    own = [c for c in graph.commits(name) if c.branch == name]
+    if not own:
+        return "It has no commits of its own: nothing would be lost."
+    last = own[0]
+    by = f" by {last.actor}" if last.actor else ""
+    what = f": {last.message}" if last.message else ""
+    lines = [
+        f"{counted(len(own), 'commit')} of its own would be lost. The newest:",
+        f"  {last.id}, {moment(last.time)} UTC{one_line(by + what)}",
+    ]
+    ids = {c.id for c in own}
+    tags = [tag for tag, id in graph.tags if id in ids]
+    if tags:
+        lines.append(f"Tags that would name nothing any more: {', '.join(tags)}")
+    return "\n".join(lines)

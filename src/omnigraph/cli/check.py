@@ -1,0 +1,46 @@
+"""`omnigraph check`."""
+
+from __future__ import annotations
+
+import click
+
+from omnigraph.cli.graphs import graph_and, graph_arguments, reading
+from omnigraph.cli.options import common_options
+from omnigraph.cli.output import Output, counted
+from omnigraph.cli.text import table
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  omnigraph check team.omni
+  omnigraph check team.omni --json"""
+)
+@graph_arguments()
+@common_options
+def check(words: tuple[str, ...], store: str | None, as_json: bool) -> int:
+    """Check that a graph is whole.
+
+    On every branch: all published tables can be read, nothing unpublished is on top
+    of them, ids are unique, and edges have both their ends. Changes nothing. Exits
+    with 1 when there is a problem.
+    """
+    output = Output(json=as_json)
+    (place,) = graph_and(words, store)
+    with reading(place) as graph:
+        found = graph.check()
+    if output.json:
+        output.data({"ok": not found.problems, **found.to_dict()})
+        return int(bool(found.problems))
+    if found.problems:
+        rows = [[p.branch or "all", p.table or "", p.rule] for p in found.problems]
+        messages = [[p.message] for p in found.problems]
+        output.table(table(["branch", "table", "rule"], rows, below=messages) + "\n")
+    checked = f"{counted(found.branches, 'branch')}, {counted(found.tables, 'table')} with"
+    checked += f" {counted(found.rows, 'row')} checked: "
+    if found.problems:
+        problems = counted(len(found.problems), "problem")
+        output.result(output.style(checked + problems, fg="red", bold=True))
+    else:
+        output.result(output.style(checked + "no problems", fg="green"))
+    return int(bool(found.problems))

@@ -1,0 +1,109 @@
+"""`omnigraph commit`: looking at history."""
+
+from __future__ import annotations
+
+import click
+
+from omnigraph.cli.graphs import graph_and, graph_arguments, reading
+from omnigraph.cli.lazy import VerbGroup
+from omnigraph.cli.options import common_options
+from omnigraph.cli.output import Output
+from omnigraph.cli.text import columns, moment, one_line, table
+from omnigraph.errors import UsageError
+
+
+@click.group(
+    cls=VerbGroup,
+    epilog="""\b
+Examples:
+  omnigraph commit list team.omni
+  omnigraph commit show team.omni 01K1F5J2Z3B4N5M6P7Q8R9S0T1""",
+)
+def commit() -> None:
+    """Look at the history of a graph."""
+
+
+@commit.command(
+    "list",
+    epilog="""\b
+Examples:
+  omnigraph commit list team.omni
+  omnigraph commit list team.omni --branch draft --limit 10
+  omnigraph commit list team.omni --filter actor=omnigraph:recovery""",
+)
+@graph_arguments()
+@click.option("--branch", metavar="BRANCH", default="main", show_default=True, help="Whose.")
+@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="At most so many.")
+@click.option("--filter", "condition", metavar="actor=ACTOR", help="Only those of an actor.")
+@common_options
+def list_commits(
+    words: tuple[str, ...],
+    store: str | None,
+    branch: str,
+    limit: int | None,
+    condition: str | None,
+    as_json: bool,
+) -> None:
+    """List the commits of a branch, newest first.
+
+    The commits before the branch was made belong to it too. Times are in UTC.
+    """
+    output = Output(json=as_json)
+    (place,) = graph_and(words, store)
+    actor = None if condition is None else _actor(condition)
+    with reading(place) as graph:
+        found = graph.commits(branch, actor=actor, limit=limit)
+    if output.json:
+        output.data([c.to_dict() for c in found])
+        return
+    if not found:
+        output.note("no commits match")
+        return
+    rows = [[c.id, moment(c.time), c.branch, c.actor or ""] for c in found]
+    messages = [[c.message] if c.message else [] for c in found]
+    output.table(table(["commit", "time (UTC)", "branch", "actor"], rows, below=messages))
+
+
+def _actor(condition: str) -> str:
+    name, equals, value = condition.partition("=")
+    if name.strip() != "actor" or not equals or not value.strip():
+        raise UsageError(f"--filter {condition} makes no sense; write --filter actor=ACTOR")
+    return value.strip()
+
+
+@commit.command(
+    epilog="""\b
+Examples:
+  omnigraph commit show team.omni 01K1F5J2Z3B4N5M6P7Q8R9S0T1
+  omnigraph commit show team.omni launch --json"""
+)
+@graph_arguments("COMMIT")
+@common_options
+def show(words: tuple[str, ...], store: str | None, as_json: bool) -> None:
+    """Show one commit and the tables it changed.
+
+    COMMIT is the id of a commit on any branch, or a tag.
+    """
+    output = Output(json=as_json)
+    place, id = graph_and(words, store, "COMMIT")
+    with reading(place) as graph:
+        found = graph.commit(id)
+        tables = graph.snapshot(commit=found.id).tables
+    changed = [t for t in tables if t.identity in found.changes]
+    if output.json:
+        output.data({**found.to_dict(), "tables": [t.to_dict() for t in changed]})
+        return
+    about = [
+        ("commit", found.id),
+        ("parents", " ".join(found.parents) or "none"),
+        ("branch", found.branch),
+        ("actor", found.actor or "not given"),
+        ("time", f"{moment(found.time)} UTC"),
+    ]
+    if found.message:
+        about.append(("message", found.message))
+    if found.idempotency_key:
+        about.append(("key", found.idempotency_key))
+    output.result(columns([(name, one_line(text)) for name, text in about]) + "\n")
+    rows = [[t.key, f"{t.rows:,}", str(t.version)] for t in changed]
+    output.table(table(["table", "rows", "version"], rows, right=("rows", "version")))

@@ -1,0 +1,81 @@
+"""Reading and replacing source files, with errors that name the file."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tempfile
+from pathlib import Path
+
+from omnigraph.errors import NotFound, OmnigraphError, UsageError
+
+SCHEMA = "pg"
+QUERIES = "gq"
+
+
+def kind_of(path: str) -> str:
+    """Tell a schema (`pg`) from queries (`gq`) by the extension."""
+    kind = Path(path).suffix.removeprefix(".")
+    if kind in (SCHEMA, QUERIES):
+        return kind
+    if os.path.isdir(path):
+        raise UsageError(f"{path} is a directory; name its .pg and .gq files")
+    raise UsageError(f"{path}: expected a .pg (schema) or .gq (queries) file")
+
+
+def read_source(path: str) -> str:
+    """Read a UTF-8 text file."""
+    try:
+        data = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise NotFound(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise UsageError(f"{path} is a directory; name a file in it") from None
+    except OSError as error:
+        raise OmnigraphError(f"{path}: cannot be read: {error.strerror}", code="os_error") from None
+    return decode(data, path)
+
+
+def read_stdin() -> str:
+    """Read UTF-8 text from stdin."""
+    return decode(sys.stdin.buffer.read(), "<stdin>")
+
+
+def decode(data: bytes, path: str) -> str:
+    """Decode UTF-8, or say where it is not."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise OmnigraphError(
+            f"{path}: not UTF-8 text (line {line}, byte {error.start}); save the file as UTF-8",
+            code="not_utf8",
+        ) from None
+
+
+def replace_text(path: str, text: str) -> None:
+    """Replace a file's text at once: a reader sees the old file or the new one.
+
+    The permissions stay, and a symbolic link goes on pointing to the same file.
+    """
+    target = os.path.realpath(path)
+    mode = stat.S_IMODE(os.stat(target).st_mode)
+    try:
+        descriptor, temporary = tempfile.mkstemp(
+            dir=os.path.dirname(target), prefix=f".{os.path.basename(target)}."
+        )
+    except OSError as error:
+        raise OmnigraphError(
+            f"{path}: cannot be written: {error.strerror}", code="os_error"
+        ) from None
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, mode)
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise

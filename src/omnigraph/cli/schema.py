@@ -1,0 +1,67 @@
+"""`omnigraph schema`: the verbs about schemas."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from omnigraph.cli.files import read_source
+from omnigraph.cli.lazy import VerbGroup
+from omnigraph.cli.options import chosen_schema, common_options, schema_option
+from omnigraph.cli.output import Output, coloured
+
+
+@click.group(
+    cls=VerbGroup,
+    epilog="""\b
+Example:
+  omnigraph schema show --schema schema.pg""",
+)
+def schema() -> None:
+    """Look at a schema."""
+
+
+@schema.command(
+    epilog="""\b
+Examples:
+  omnigraph schema show --schema schema.pg
+  omnigraph schema show --schema schema.pg --format pg
+  omnigraph schema show --schema schema.pg --json"""
+)
+@schema_option
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "pg"]),
+    default="table",
+    show_default=True,
+    help="A table, or the schema's canonical text.",
+)
+@common_options
+def show(schema_path: str | None, form: str, as_json: bool) -> None:
+    """Show node types, edge types and their properties.
+
+    With --json: the compiled schema with its two hashes. `shape_hash` covers what
+    the schema says, `identity_hash` also the stable ids of types and properties.
+    """
+    from omnigraph.cli.schema_table import plain, print_rich
+    from omnigraph.language import compile_schema, print_schema
+
+    output = Output(json=as_json)
+    path = chosen_schema(schema_path)
+    catalog = compile_schema(read_source(path), path=path)
+    if output.json:
+        output.data(
+            {
+                "shape_hash": catalog.shape_hash,
+                "identity_hash": catalog.identity_hash,
+                "schema": catalog.to_dict(),
+            }
+        )
+    elif form == "pg":
+        output.result(print_schema(catalog).removesuffix("\n"))
+    elif coloured(sys.stdout):
+        print_rich(catalog)
+    else:
+        output.result(plain(catalog))

@@ -1,0 +1,288 @@
+"""Every error Omnigraph raises on purpose.
+
+    OmnigraphError
+    ├── SourceError           text that does not compile; carries diagnostics with places
+    │   ├── SchemaError           a `.pg` schema is wrong
+    │   └── QueryError            a `.gq` query, or a value for one of its parameters, is wrong
+    ├── ValidationError       data breaks the schema's rules; lists every violation
+    ├── ConflictError         another writer got there first; nothing was changed
+    │   ├── KeyConflict           a strict insert met an existing id
+    │   ├── ReadSetConflict       what the operation read has changed since
+    │   └── MergeConflicts        two branches disagree; lists every conflict
+    ├── PreconditionFailed    the branch is not at the commit the caller named
+    ├── RecoveryRequired      an interrupted write needs a person to look at it
+    ├── NotFound              no such graph, branch, commit, type or entity
+    ├── AlreadyExists         the thing to be created is there already
+    ├── ResourceLimit         a memory, time or size budget is used up
+    ├── PolicyDenied          the actor may not do this
+    ├── StorageError          the disk or object store failed; `transient` says if a retry helps
+    ├── UpgradeRequired       the graph was written by a newer Omnigraph
+    └── UsageError            a call, option or setting makes no sense
+
+Every error has a stable `code`, a message that says what to do, and `to_dict()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from omnigraph.diagnostics import Diagnostic, Span
+
+
+class OmnigraphError(Exception):
+    """Base of all errors raised on purpose.
+
+    Attributes:
+        code: Stable identifier of the kind of error.
+        message: What happened and what to do about it.
+        exit_code: What the command line exits with.
+    """
+
+    default_code: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or self.default_code
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the error as plain JSON-ready values."""
+        return {"error": type(self).__name__, "code": self.code, "message": self.message}
+
+
+class SourceError(OmnigraphError):
+    """Text that does not compile. `diagnostics` has every error found, in the order of places."""
+
+    default_code = "source_error"
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        errors = tuple(d for d in diagnostics if d.severity == "error")
+        if not errors:
+            raise ValueError("a SourceError needs at least one error diagnostic")
+        super().__init__("\n\n".join(d.render() for d in errors), code=errors[0].code)
+        self.diagnostics = errors
+
+    @property
+    def span(self) -> Span:
+        """Character offsets of the first error."""
+        return self.diagnostics[0].span
+
+    @property
+    def line(self) -> int:
+        """1-based line of the first error."""
+        return self.diagnostics[0].line
+
+    @property
+    def column(self) -> int:
+        """1-based column of the first error."""
+        return self.diagnostics[0].column
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the error as plain JSON-ready values."""
+        return {
+            "error": type(self).__name__,
+            "code": self.code,
+            "message": self.diagnostics[0].message,
+            "diagnostics": [d.to_dict() for d in self.diagnostics],
+        }
+
+
+class SchemaError(SourceError):
+    """A schema does not parse or is not consistent."""
+
+    default_code = "schema_error"
+
+
+class QueryError(SourceError):
+    """A query does not parse, does not fit the schema, or got a wrong parameter value."""
+
+    default_code = "query_error"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One rule that one value breaks."""
+
+    type: str
+    id: str | None
+    property: str | None
+    value: Any
+    rule: str
+    message: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the violation as plain values."""
+        return {
+            "type": self.type,
+            "id": self.id,
+            "property": self.property,
+            "value": self.value,
+            "rule": self.rule,
+            "message": self.message,
+        }
+
+
+class ValidationError(OmnigraphError):
+    """Data breaks the schema's rules; nothing was written. `violations` lists the breaches."""
+
+    default_code = "validation_failed"
+
+    def __init__(self, violations: Sequence[Violation], *, total: int | None = None) -> None:
+        self.violations = tuple(violations)
+        self.total = len(self.violations) if total is None else total
+        lines = [f"{self.total} violation{'s' if self.total != 1 else ''} of the schema's rules:"]
+        lines += [f"  {v.message}" for v in self.violations]
+        if self.total > len(self.violations):
+            lines.append(f"  … and {self.total - len(self.violations)} more")
+        super().__init__("\n".join(lines))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the error as plain JSON-ready values."""
+        return {
+            **super().to_dict(),
+            "total": self.total,
+            "violations": [v.to_dict() for v in self.violations],
+        }
+
+
+class ConflictError(OmnigraphError):
+    """Another writer got there first; nothing was changed."""
+
+    default_code = "conflict"
+    exit_code = 3
+
+
+class KeyConflict(ConflictError):
+    """A strict insert met an id that exists already."""
+
+    default_code = "key_conflict"
+
+    def __init__(self, message: str, *, type: str, ids: Sequence[str]) -> None:
+        super().__init__(message)
+        self.type = type
+        self.ids = tuple(ids)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the error as plain JSON-ready values."""
+        return {**super().to_dict(), "type": self.type, "ids": list(self.ids)}
+
+
+class ReadSetConflict(ConflictError):
+    """What the operation read has changed since; run it again on the new state."""
+
+    default_code = "read_set_conflict"
+
+    def __init__(self, message: str, *, changed: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.changed = tuple(changed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the error as plain JSON-ready values."""
+        return {**super().to_dict(), "changed": list(self.changed)}
+
+
+class MergeConflicts(ConflictError):
+    """Two branches disagree. `conflicts` lists every place."""
+
+    default_code = "merge_conflicts"
+
+    def __init__(self, message: str, *, conflicts: Sequence[Any]) -> None:
+        super().__init__(message)
+        self.conflicts = tuple(conflicts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the error as plain JSON-ready values."""
+        return {**super().to_dict(), "conflicts": [c.to_dict() for c in self.conflicts]}
+
+
+class PreconditionFailed(OmnigraphError):
+    """The branch is not at the commit the caller named; nothing was changed."""
+
+    default_code = "precondition_failed"
+    exit_code = 4
+
+    def __init__(self, message: str, *, expected: str | None, actual: str | None) -> None:
+        super().__init__(message)
+        self.expected = expected
+        self.actual = actual
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the error as plain JSON-ready values."""
+        return {**super().to_dict(), "expected": self.expected, "actual": self.actual}
+
+
+class RecoveryRequired(OmnigraphError):
+    """An interrupted write could not be resolved without a person."""
+
+    default_code = "recovery_required"
+
+    def __init__(self, message: str, *, operation_id: str | None = None) -> None:
+        super().__init__(message)
+        self.operation_id = operation_id
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the error as plain JSON-ready values."""
+        return {**super().to_dict(), "operation_id": self.operation_id}
+
+
+class NotFound(OmnigraphError):
+    """There is no such graph, branch, commit, type, query, file or entity."""
+
+    default_code = "not_found"
+
+
+class AlreadyExists(OmnigraphError):
+    """The thing to be created is there already; nothing was changed."""
+
+    default_code = "already_exists"
+
+
+class ResourceLimit(OmnigraphError):
+    """A memory, time or size budget is used up."""
+
+    default_code = "resource_limit"
+
+    def __init__(self, message: str, *, resource: str, limit: int | float) -> None:
+        super().__init__(message)
+        self.resource = resource
+        self.limit = limit
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the error as plain JSON-ready values."""
+        return {**super().to_dict(), "resource": self.resource, "limit": self.limit}
+
+
+class PolicyDenied(OmnigraphError):
+    """The actor may not do this."""
+
+    default_code = "policy_denied"
+
+
+class StorageError(OmnigraphError):
+    """The disk or the object store failed, or holds something unreadable."""
+
+    default_code = "storage_error"
+
+    def __init__(self, message: str, *, transient: bool = False) -> None:
+        super().__init__(message)
+        self.transient = transient
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the error as plain JSON-ready values."""
+        return {**super().to_dict(), "transient": self.transient}
+
+
+class UpgradeRequired(OmnigraphError):
+    """The graph was written by a newer Omnigraph; upgrade this one first."""
+
+    default_code = "upgrade_required"
+
+
+class UsageError(OmnigraphError):
+    """A call, option or setting makes no sense; the message says what to pass."""
+
+    default_code = "usage"
+    exit_code = 2

@@ -1,0 +1,93 @@
+"""Named places where tests make the program fail, die or wait.
+
+A point costs one look into an empty dictionary while nothing is active. Every point is listed
+here; a test checks that each is used, and used once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+#: Every point and the moment it stands for.
+POINTS: dict[str, str] = {
+    "init.claimed": "init: the claim is written, nothing else",
+    "init.schema_written": "init: the schema files are written",
+    "init.table_created": "init: after each table",
+    "init.manifest_created": "init: the graph exists, the claim is still there",
+    "write.prepared": "write: everything is staged, the lock is not taken",
+    "write.locked": "write: the lock is held",
+    "write.revalidated": "write: nothing has changed since the write was prepared",
+    "write.armed": "write: the sidecar is written",
+    "write.forked": "write: after each first-touch fork of a table",
+    "write.table_committed": "write: after each table commit",
+    "write.confirmed": "write: the sidecar names the resulting versions",
+    "write.published": "write: the commit is visible, the sidecar is still there",
+    "write.finished": "write: the sidecar is gone, the lock is still held",
+    "recovery.listed": "recovery: a sidecar was found and read",
+    "recovery.table_restored": "recovery: after each table that was rolled back",
+    "recovery.published": "recovery: the outcome is visible, not yet in the audit log",
+    "recovery.audited": "recovery: the audit row is written, the sidecar is still there",
+    "branch.created": "branch create: the branch exists",
+    "branch.deleted": "branch delete: the branch is gone, its table forks are not",
+}
+
+
+class FailpointError(RuntimeError):
+    """What an active point raises when it is told to raise."""
+
+
+_active: dict[str, Callable[[], None]] = {}
+
+
+def hit(point: str) -> None:
+    """Stand at a point: does nothing unless a test made it active."""
+    action = _active.get(point)
+    if action is not None:
+        action()
+
+
+@contextmanager
+def active(point: str, action: str | Callable[[], None], *, skip: int = 0) -> Iterator[None]:
+    """Make a point active for a while.
+
+    Args:
+        point: One of `POINTS`.
+        action: `raise`, `kill` (SIGKILL to this process), `pause:SECONDS`, or a function.
+        skip: How many times to pass the point unharmed first.
+    """
+    if point not in POINTS:
+        raise KeyError(f"unknown failpoint {point}")
+    act = _action(point, action) if isinstance(action, str) else action
+    left = skip
+
+    def counted() -> None:
+        nonlocal left
+        if left > 0:
+            left -= 1
+            return
+        act()
+
+    _active[point] = counted
+    try:
+        yield
+    finally:
+        del _active[point]
+
+
+def _action(point: str, action: str) -> Callable[[], None]:
+    name, _, argument = action.partition(":")
+
+    def fail() -> None:
+        raise FailpointError(f"failpoint {point}")
+
+    def kill() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def pause() -> None:
+        time.sleep(float(argument))
+
+    return {"raise": fail, "kill": kill, "pause": pause}[name]

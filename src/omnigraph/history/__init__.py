@@ -1,0 +1,1 @@
+"""Commits, branches and snapshots: what is published, and the only door to publish it."""

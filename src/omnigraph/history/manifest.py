@@ -1,0 +1,294 @@
+"""The manifest: rows that say which version of every table is published, and by which commit.
+
+The manifest holds what is true now: the `table_version` row of every table (the ones before are
+dropped when the manifest is compacted), one `graph_head` row per branch, and one `graph_commit` row
+per commit. A commit row lists the table versions it changed, so that the state at any commit can be
+told from commit rows alone, and old versions of the manifest itself can be dropped. Reading a
+snapshot and publishing cost what the tables cost, not what the history costs.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.storage.ledger import PRIMARY_KEY
+from omnigraph.storage.tables import TableRef
+
+#: Version of the manifest's own shape; see `history.formats`.
+FORMAT_KEY = "omnigraph:internal_schema_version"
+FORMAT = 3
+MAIN = "main"
+
+SCHEMA = pa.schema(
+    [
+        pa.field("object_id", pa.string(), nullable=False, metadata={PRIMARY_KEY: "true"}),
+        pa.field("object_type", pa.string(), nullable=False),
+        pa.field("location", pa.string()),
+        pa.field("metadata", pa.string()),
+        pa.field("table_key", pa.string(), nullable=False),
+        pa.field("stable_table_id", pa.uint64()),
+        pa.field("table_incarnation_id", pa.uint64()),
+        pa.field("table_version", pa.uint64()),
+        pa.field("table_branch", pa.string()),
+        pa.field("row_count", pa.uint64()),
+    ],
+    metadata={FORMAT_KEY: str(FORMAT)},
+)
+
+#: Rows of the present state: everything but the history of commits.
+STATE_FILTER = "object_type != 'graph_commit'"
+COMMIT_FILTER = "object_type = 'graph_commit'"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableIdentity:
+    """Which table: the stable id of its type and the incarnation of its lifetime."""
+
+    type_id: int
+    incarnation: int
+
+    def __str__(self) -> str:
+        return f"{self.type_id:016x}:{self.incarnation:016x}"
+
+    @staticmethod
+    def parse(text: str) -> TableIdentity:
+        """Read an identity back from its text."""
+        type_id, incarnation = text.split(":")
+        return TableIdentity(int(type_id, 16), int(incarnation, 16))
+
+    def path(self, kind: str) -> str:
+        """Where the table lives below the root; `kind` is node or edge."""
+        return f"{kind}s/{self.type_id:016x}-{self.incarnation:016x}"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTable:
+    """A table in a snapshot: the version that readers see."""
+
+    identity: TableIdentity
+    key: str
+    path: str
+    version: int
+    branch: str | None
+    rows: int
+
+    @property
+    def ref(self) -> TableRef:
+        """The table (or the branch of it) to open."""
+        return TableRef(self.path, self.branch)
+
+    @property
+    def name(self) -> str:
+        """The type's name."""
+        return self.key.partition(":")[2]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the table as plain values."""
+        return {
+            "table": self.key,
+            "version": self.version,
+            "branch": self.branch or MAIN,
+            "rows": self.rows,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit of the whole graph.
+
+    Attributes:
+        id: A ULID.
+        parents: The commit it was made on; for a merge also the merged one.
+        changes: The table versions it published: version, table branch and row count.
+    """
+
+    id: str
+    parents: tuple[str, ...]
+    branch: str
+    actor: str | None
+    time: dt.datetime
+    message: str | None
+    manifest_version: int
+    idempotency_key: str | None = None
+    changes: Mapping[TableIdentity, tuple[int, str | None, int]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the commit as plain values."""
+        return {
+            "id": self.id,
+            "parents": list(self.parents),
+            "branch": self.branch,
+            "actor": self.actor,
+            "time": self.time.isoformat().replace("+00:00", "Z"),
+            "message": self.message,
+            "manifest_version": self.manifest_version,
+            "idempotency_key": self.idempotency_key,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestState:
+    """The folded present state of one branch."""
+
+    version: int
+    tables: Mapping[TableIdentity, PublishedTable]
+    heads: Mapping[str, str]
+    tags: Mapping[str, str]
+
+    def by_name(self, name: str) -> PublishedTable | None:
+        """Find a table by its type's name."""
+        return next((t for t in self.tables.values() if t.name == name), None)
+
+
+def fold(version: int, rows: pa.Table) -> ManifestState:
+    """Fold manifest rows into the present state."""
+    registered: dict[TableIdentity, tuple[str, str]] = {}
+    newest: dict[TableIdentity, tuple[int, str | None, int]] = {}
+    dropped: dict[TableIdentity, int] = {}
+    heads: dict[str, str] = {}
+    tags: dict[str, str] = {}
+    for row in rows.to_pylist():
+        kind = row["object_type"]
+        if kind == "graph_head":
+            branch = row["object_id"].partition(":")[2]
+            heads[branch] = json.loads(row["metadata"])["head_commit_id"]
+            continue
+        if kind == "tag" and row["metadata"] is not None:
+            tags[row["object_id"].partition(":")[2]] = row["metadata"]
+        if row["stable_table_id"] is None:
+            continue
+        identity = TableIdentity(row["stable_table_id"], row["table_incarnation_id"])
+        if kind == "table":
+            registered[identity] = (row["table_key"], row["location"])
+        elif kind == "table_version":
+            if identity not in newest or newest[identity][0] < row["table_version"]:
+                newest[identity] = (row["table_version"], row["table_branch"], row["row_count"])
+        elif kind == "table_tombstone":
+            dropped[identity] = max(dropped.get(identity, 0), row["table_version"])
+    tables = {
+        identity: PublishedTable(
+            identity, *registered[identity], version=number, branch=branch, rows=count
+        )
+        for identity, (number, branch, count) in newest.items()
+        if dropped.get(identity, -1) < number
+    }
+    ordered = dict(sorted(tables.items(), key=lambda item: item[1].key))
+    return ManifestState(
+        version, MappingProxyType(ordered), MappingProxyType(heads), MappingProxyType(tags)
+    )
+
+
+def advance(
+    state: ManifestState, version: int, changed: Iterable[PublishedTable], commit: Commit
+) -> ManifestState:
+    """The state after a commit, told without reading it."""
+    tables = {**state.tables, **{t.identity: t for t in changed}}
+    heads = {**state.heads, commit.branch: commit.id}
+    return ManifestState(version, MappingProxyType(tables), MappingProxyType(heads), state.tags)
+
+
+# --- rows ---
+
+
+def table_row(key: str, identity: TableIdentity, path: str) -> dict[str, Any]:
+    """The registration of a table."""
+    return {
+        "object_id": f"table:{identity}",
+        "object_type": "table",
+        "location": path,
+        "table_key": key,
+        "stable_table_id": identity.type_id,
+        "table_incarnation_id": identity.incarnation,
+    }
+
+
+def version_row(table: PublishedTable) -> dict[str, Any]:
+    """The published version of a table."""
+    return {
+        "object_id": f"table_version:{table.identity}:{table.version:020}",
+        "object_type": "table_version",
+        "table_key": table.key,
+        "stable_table_id": table.identity.type_id,
+        "table_incarnation_id": table.identity.incarnation,
+        "table_version": table.version,
+        "table_branch": table.branch,
+        "row_count": table.rows,
+    }
+
+
+def commit_rows(commit: Commit) -> list[dict[str, Any]]:
+    """A commit and the head of its branch."""
+    details = {
+        "parents": list(commit.parents),
+        "actor": commit.actor,
+        "created_at": int(commit.time.timestamp() * 1_000_000),
+        "message": commit.message,
+        "idempotency_key": commit.idempotency_key,
+        "changes": {str(i): list(change) for i, change in commit.changes.items()},
+    }
+    head = {"head_commit_id": commit.id}
+    return [
+        {
+            "object_id": commit.id,
+            "object_type": "graph_commit",
+            "metadata": json.dumps(details, separators=(",", ":")),
+            "table_key": "",
+            "table_version": commit.manifest_version,
+            "table_branch": commit.branch,
+        },
+        {
+            "object_id": f"graph_head:{commit.branch}",
+            "object_type": "graph_head",
+            "metadata": json.dumps(head, separators=(",", ":")),
+            "table_key": "",
+        },
+    ]
+
+
+def tag_row(name: str, commit_id: str | None) -> dict[str, Any]:
+    """A tag: a lasting name for a commit; without one, a deleted tag."""
+    return {
+        "object_id": f"tag:{name}",
+        "object_type": "tag",
+        "metadata": commit_id,
+        "table_key": "",
+    }
+
+
+def as_table(rows: Iterable[dict[str, Any]]) -> pa.Table:
+    """Rows as the manifest stores them."""
+    return pa.Table.from_pylist(list(rows), schema=SCHEMA)
+
+
+def parse_commit(row: dict[str, Any]) -> Commit:
+    """Read a commit back from its row."""
+    details = json.loads(row["metadata"])
+    return Commit(
+        row["object_id"],
+        tuple(details["parents"]),
+        row["table_branch"],
+        details["actor"],
+        dt.datetime.fromtimestamp(details["created_at"] / 1_000_000, dt.UTC),
+        details["message"],
+        row["table_version"],
+        details["idempotency_key"],
+        MappingProxyType(
+            {TableIdentity.parse(i): (c[0], c[1], c[2]) for i, c in details["changes"].items()}
+        ),
+    )
+
+
+def obsolete_filter(state: ManifestState) -> str:
+    """Which rows say nothing any more: the versions of tables before the published ones."""
+    current = ", ".join(f"'{version_row(t)['object_id']}'" for t in state.tables.values())
+    newer = f" and object_id not in ({current})" if current else ""
+    return f"object_type = 'table_version'{newer}"

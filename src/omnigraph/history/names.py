@@ -1,0 +1,58 @@
+"""Names of branches and tags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from omnigraph.errors import AlreadyExists, UsageError
+from omnigraph.history.manifest import MAIN
+
+#: Branches that the graph uses itself: hidden from lists, refused by every public call.
+_INTERNAL = frozenset({"__schema_apply_lock__"})
+#: Branches of an early way of loading; see `history.formats`.
+RUN_PREFIX = "__run__"
+
+_SEGMENT = re.compile(r"[A-Za-z0-9._-]+")
+_LONGEST = 200
+
+
+def is_internal(name: str) -> bool:
+    """True for a branch that is not the user's."""
+    return name in _INTERNAL or name.startswith(RUN_PREFIX)
+
+
+def check_name(name: str, what: str = "branch") -> str:
+    """Check the form of a branch's or tag's name; gives it back.
+
+    Raises:
+        UsageError: The name is not possible.
+    """
+    problem = None
+    if not name or len(name) > _LONGEST:
+        problem = f"has to have 1 to {_LONGEST} characters"
+    elif not all(_SEGMENT.fullmatch(part) for part in name.split("/")):
+        problem = "is made of letters, digits and . - _, in parts joined by single slashes"
+    elif ".." in name or name.endswith(".lock") or any(p.startswith(".") for p in name.split("/")):
+        problem = "cannot have `..`, a part that starts with a dot, or end in .lock"
+    elif is_internal(name):
+        problem = "is used by Omnigraph itself"
+    if problem:
+        raise UsageError(f"`{name}` cannot name a {what}: a name {problem}")
+    return name
+
+
+def check_new_branch(name: str, existing: Iterable[str]) -> str:
+    """Check that a branch of this name can be created beside the existing ones."""
+    check_name(name)
+    if name == MAIN:
+        raise AlreadyExists("the branch `main` is always there")
+    for other in existing:
+        if other == name:
+            raise AlreadyExists(f"there is a branch `{name}` already")
+        if name.startswith(f"{other}/") or other.startswith(f"{name}/"):
+            raise AlreadyExists(
+                f"`{name}` cannot be created while there is a branch `{other}`:"
+                " one name may not be the folder of another"
+            )
+    return name

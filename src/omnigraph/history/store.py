@@ -1,0 +1,292 @@
+"""Reading the history of a graph, and the one function that publishes to it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from omnigraph.errors import NotFound, ReadSetConflict, StorageError, UpgradeRequired
+from omnigraph.history.manifest import (
+    COMMIT_FILTER,
+    FORMAT,
+    FORMAT_KEY,
+    MAIN,
+    STATE_FILTER,
+    Commit,
+    ManifestState,
+    PublishedTable,
+    TableIdentity,
+    advance,
+    as_table,
+    commit_rows,
+    fold,
+    obsolete_filter,
+    parse_commit,
+    tag_row,
+    version_row,
+)
+from omnigraph.history.names import is_internal
+from omnigraph.storage.ledger import Ledger, LedgerVersion
+from omnigraph.storage.location import Location
+
+MANIFEST = "__manifest"
+
+#: Fragments at which a publish compacts the manifest, and versions of it that are kept.
+_COMPACT_AT = 16
+_KEEP_VERSIONS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class BranchInfo:
+    """A branch as a user sees it."""
+
+    name: str
+    parent: str | None
+    head: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the branch as plain values."""
+        return {"name": self.name, "parent": self.parent, "head": self.head}
+
+
+@dataclass(frozen=True, slots=True)
+class BranchState:
+    """What a branch looks like at one moment: its identity, its head and its tables.
+
+    `identity` tells two lifetimes of one name apart; it is empty for main.
+    """
+
+    name: str
+    identity: str
+    head: str
+    state: ManifestState
+    ledger: LedgerVersion
+
+    @property
+    def native(self) -> str | None:
+        """The branch's name for Lance: main has none."""
+        return native(self.name)
+
+
+class History:
+    """The history of one graph. Safe to share between threads."""
+
+    def __init__(self, location: Location) -> None:
+        self.location = location
+        self._ledger = Ledger(location, MANIFEST)
+        self._cache: dict[str, BranchState] = {}
+        self._guard = threading.Lock()
+
+    def exists(self) -> bool:
+        """True when there is a graph."""
+        return self._ledger.exists()
+
+    def create(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Create the manifest: the moment from which the graph exists."""
+        self._ledger.create(as_table(rows))
+
+    # --- reading ---
+
+    def read(self, branch: str = MAIN) -> BranchState:
+        """Read the present state of a branch.
+
+        Raises:
+            NotFound: There is no such branch.
+            UpgradeRequired: The graph was written by a newer Omnigraph.
+        """
+        while True:
+            identity, parent = self.branch_identity(branch)
+            try:
+                return self._read(branch, identity, parent)
+            except (NotFound, ReadSetConflict, StorageError):
+                # The branch may have been deleted, or made anew, while it was read.
+                if self.branch_identity(branch)[0] == identity:
+                    raise
+
+    def _read(self, branch: str, identity: str, parent: str | None) -> BranchState:
+        version = self._ledger.version(native(branch))
+        with self._guard:
+            cached = self._cache.get(branch)
+        if cached and cached.identity == identity and cached.ledger.version == version:
+            return cached
+        ledger, rows = self._ledger.read(native(branch), STATE_FILTER)
+        refuse_newer(ledger.metadata)
+        state = fold(ledger.version, rows)
+        head = self._effective_head(branch, parent, state)
+        found = BranchState(branch, identity, head, state, ledger)
+        with self._guard:
+            self._cache[branch] = found
+        return found
+
+    def commits(self, branch: str = MAIN, *, actor: str | None = None) -> list[Commit]:
+        """The commits of a branch, newest first: its head and everything before it."""
+        head = self.read(branch).head
+        known = self._all_commits(branch)
+        chain: list[Commit] = []
+        current: str | None = head
+        while current is not None and current in known:
+            commit = known[current]
+            chain.append(commit)
+            current = commit.parents[0] if commit.parents else None
+        return [c for c in chain if actor is None or c.actor == actor]
+
+    def commit(self, id: str) -> Commit:
+        """Find a commit on any branch.
+
+        Raises:
+            NotFound: There is no such commit.
+        """
+        for branch in (MAIN, *(b for b in self.branch_names() if not is_internal(b))):
+            # A branch may be deleted while it is looked through.
+            with suppress(NotFound):
+                found = self._all_commits(branch).get(id)
+                if found is not None:
+                    return found
+        raise NotFound(f"there is no commit {id}")
+
+    def state_at(self, id: str) -> ManifestState:
+        """The tables as they were at a commit, told from the commits that led to it."""
+        commit = self.commit(id)
+        known = self._all_commits(commit.branch)
+        chain: list[Commit] = []
+        current: str | None = id
+        while current is not None:
+            chain.append(known[current])
+            current = known[current].parents[0] if known[current].parents else None
+        now = self.read(commit.branch).state
+        versions: dict[TableIdentity, tuple[int, str | None, int]] = {}
+        for earlier in reversed(chain):
+            versions.update(earlier.changes)
+        tables = {
+            identity: PublishedTable(identity, table.key, table.path, *versions[identity])
+            for identity, table in now.tables.items()
+            if identity in versions
+        }
+        return ManifestState(
+            commit.manifest_version,
+            MappingProxyType(tables),
+            MappingProxyType({commit.branch: id}),
+            MappingProxyType({}),
+        )
+
+    def find_idempotent(self, branch: BranchState, key: str) -> Commit | None:
+        """The commit of a branch that was made with an idempotency key."""
+        # The metadata is JSON: look for the key as JSON writes it.
+        quoted = json.dumps(key)[1:-1].replace("'", "''")
+        where = f"{COMMIT_FILTER} and contains(metadata, '{quoted}')"
+        _, rows = self._ledger.read(branch.native, where)
+        found = [parse_commit(row) for row in rows.to_pylist()]
+        return next((c for c in found if c.idempotency_key == key), None)
+
+    def _all_commits(self, branch: str) -> Mapping[str, Commit]:
+        _, rows = self._ledger.read(native(branch), COMMIT_FILTER)
+        return {row["object_id"]: parse_commit(row) for row in rows.to_pylist()}
+
+    # --- publishing ---
+
+    def publish(
+        self, base: BranchState, commit: Commit, tables: Iterable[PublishedTable]
+    ) -> BranchState:
+        """Publish new versions of tables in one commit on top of a state that was read.
+
+        The caller holds the effect lock. Still, what decides is the compare-and-swap on the
+        branch's head row.
+
+        Raises:
+            ReadSetConflict: The branch has another head by now.
+        """
+        changed = list(tables)
+        rows = [version_row(t) for t in changed] + commit_rows(commit)
+        ledger = self._ledger.publish(base.ledger, as_table(rows))
+        state = advance(base.state, ledger.version, changed, commit)
+        published = BranchState(base.name, base.identity, commit.id, state, ledger)
+        with self._guard:
+            self._cache[base.name] = published
+        if ledger.fragments >= _COMPACT_AT:
+            self._ledger.compact(base.native, obsolete_filter(state), _KEEP_VERSIONS)
+        return published
+
+    def set_tag(self, name: str, commit_id: str | None) -> None:
+        """Give a commit a lasting name, or remove it. The caller holds the effect lock."""
+        base = self.read(MAIN)
+        self._ledger.publish(base.ledger, as_table([tag_row(name, commit_id)]))
+
+    # --- branches ---
+
+    def branches(self) -> list[BranchInfo]:
+        """All public branches, main first, then by name."""
+        found = [BranchInfo(MAIN, None, self.read(MAIN).head)]
+        for name, details in sorted(self._ledger.branches().items()):
+            if not is_internal(name):
+                # One that is deleted meanwhile is left out.
+                with suppress(NotFound):
+                    head = self.read(name).head
+                    found.append(BranchInfo(name, details["parent_branch"] or MAIN, head))
+        return found
+
+    def create_branch(self, name: str, source: str) -> BranchState:
+        """Fork a branch. The caller holds the effect lock and has checked the name."""
+        self._ledger.create_branch(name, native(source))
+        return self.read(name)
+
+    def delete_branch(self, name: str) -> None:
+        """Delete a branch. The caller holds the effect lock and has checked what reads it."""
+        self._ledger.delete_branch(name)
+        with self._guard:
+            self._cache.pop(name, None)
+
+    def branch_names(self) -> list[str]:
+        """The names of all branches besides main, internal ones too."""
+        return sorted(self._ledger.branches())
+
+    def children(self, name: str) -> list[str]:
+        """The branches that were forked from a branch."""
+        return sorted(
+            child
+            for child, details in self._ledger.branches().items()
+            if (details["parent_branch"] or MAIN) == name
+        )
+
+    def branch_identity(self, branch: str) -> tuple[str, str | None]:
+        """What tells this lifetime of a branch's name from others, and the branch it is made from.
+
+        Raises:
+            NotFound: There is no such branch.
+        """
+        if branch == MAIN:
+            return "", None
+        details = self._ledger.branches().get(branch)
+        if details is None or is_internal(branch):
+            raise NotFound(f"there is no branch `{branch}`")
+        return str(details["branch_identifier"]), details["parent_branch"] or MAIN
+
+    def _effective_head(self, branch: str, parent: str | None, state: ManifestState) -> str:
+        """A branch without a commit of its own has the head it was forked at."""
+        infos = self._ledger.branches() if parent is not None else {}
+        name: str | None = branch
+        while name is not None:
+            if name in state.heads:
+                return state.heads[name]
+            details = infos.get(name)
+            name = None if details is None else (details["parent_branch"] or MAIN)
+        raise ReadSetConflict(f"branch `{branch}` has no head; was it just deleted?")
+
+
+def native(branch: str) -> str | None:
+    """A branch's name for Lance: main has none."""
+    return None if branch == MAIN else branch
+
+
+def refuse_newer(metadata: Mapping[str, str]) -> None:
+    """Refuse a manifest that a newer Omnigraph has written."""
+    stamp = metadata.get(FORMAT_KEY, "1")
+    if not stamp.isdigit() or not 1 <= int(stamp) <= FORMAT:
+        raise UpgradeRequired(
+            f"the graph has format {stamp}, this Omnigraph knows formats 1 to {FORMAT}:"
+            " upgrade omnigraph first"
+        )

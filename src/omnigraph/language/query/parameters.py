@@ -1,0 +1,108 @@
+"""Binding values to a query's parameters, from JSON or Python values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from omnigraph.diagnostics import Report, TooManyErrors, did_you_mean, near_names
+from omnigraph.errors import QueryError
+from omnigraph.language.query.compiled import CompiledQuery
+from omnigraph.language.values import Value, ValueFault, coerce
+
+
+def bind_parameters(query: CompiledQuery, given: Mapping[str, Any] | None) -> dict[str, Value]:
+    """Check the given values against the declared parameters.
+
+    Args:
+        query: The query to be run.
+        given: Values by parameter name, with or without the `$`. JSON values are enough for
+            every type: 64-bit integers may be text, dates and times are ISO text, vectors are
+            lists of numbers, blobs are `base64:…` text.
+
+    Returns:
+        A typed value for every declared parameter; optional ones that are not given are None.
+
+    Raises:
+        QueryError: A required parameter is missing, a name is unknown or a value does not fit.
+            All problems are listed.
+    """
+    # Places are those of the declarations in the query's own text.
+    report = Report(query.source, f"query {query.name}")
+    try:
+        values = _bind(query, given, report)
+    except TooManyErrors:
+        values = {}
+    if report.has_errors:
+        raise QueryError(report.diagnostics)
+    return values
+
+
+def _bind(
+    query: CompiledQuery, given: Mapping[str, Any] | None, report: Report
+) -> dict[str, Value]:
+    base = query.span[0]
+    declared = {p.name: p for p in query.parameters}
+    values: dict[str, Value] = {}
+    plain: dict[str, Any] = {}
+    #: What misspelt names stand for: those parameters are not missing as well.
+    meant: set[str] = set()
+    if given is not None and not isinstance(given, Mapping):
+        report.error(
+            "OG-PB-104",
+            "parameters are given as an object",
+            _name_span(query),
+            'write {"name": value, …}',
+        )
+        return values
+    for key, value in (given or {}).items():
+        name = key[1:] if isinstance(key, str) and key.startswith("$") else key
+        if name not in declared:
+            known = ", ".join(f"${n}" for n in declared)
+            near = did_you_mean(str(name), declared)
+            meant.update(near_names(str(name), declared))
+            report.error(
+                "OG-PB-102",
+                f"query `{query.name}` has no parameter `{_shown(name)}`",
+                _name_span(query),
+                near or (f"its parameters are {known}" if known else "it has no parameters"),
+            )
+            continue
+        if name in plain:
+            report.error(
+                "OG-PB-105",
+                f"parameter `${name}` is given twice",
+                _name_span(query),
+                f"give either `{name}` or `${name}`",
+            )
+        plain[name] = value
+    for parameter in query.parameters:
+        span = (parameter.span[0] - base, parameter.span[1] - base)
+        if parameter.name not in plain:
+            if parameter.type.nullable or parameter.name in meant:
+                values[parameter.name] = None
+            else:
+                report.error(
+                    "OG-PB-101",
+                    f"parameter `${parameter.name}` is missing",
+                    span,
+                    f"give a {parameter.type}, or declare it as `{parameter.type}?`",
+                )
+            continue
+        try:
+            values[parameter.name] = coerce(plain[parameter.name], parameter.type)
+        except ValueFault as fault:
+            report.error(
+                "OG-PB-103", f"parameter `${parameter.name}`: {fault.message}", span, fault.hint
+            )
+    return values
+
+
+def _name_span(query: CompiledQuery) -> tuple[int, int]:
+    start = query.source.find(query.name, len("query"))
+    return start, start + len(query.name)
+
+
+def _shown(name: object) -> str:
+    shown = str(name)[:60]
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in shown)

@@ -1,0 +1,157 @@
+"""Checked types → catalog: giving every type and property its stable identity.
+
+One counter mints type ids, incarnations and property ids and never gives a number twice. A type
+or property keeps its numbers as long as its name stays or `@rename_from` says where it came from;
+dropped and declared anew, it gets new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import count
+from typing import TypeVar
+
+from omnigraph.diagnostics import Report, Span, did_you_mean
+from omnigraph.language.schema.catalog import ENDS, Catalog, EdgeType, NodeType, frozen
+from omnigraph.language.schema.draft import Rename, SchemaDraft, TableDraft
+
+_Table = TypeVar("_Table", NodeType, EdgeType)
+
+
+def identify(report: Report, draft: SchemaDraft, accepted: Catalog | None) -> Catalog:
+    """Build the catalog of a checked schema.
+
+    Args:
+        report: Where a wrong `@rename_from` is recorded; the catalog is then of no use.
+        draft: The checked schema.
+        accepted: The catalog the graph has now, or None for a new graph.
+    """
+    builder = _Identities(report, accepted)
+    nodes = [(d, d.table) for d in draft.tables if isinstance(d.table, NodeType)]
+    edges = [(d, d.table) for d in draft.tables if isinstance(d.table, EdgeType)]
+    old_nodes: Mapping[str, NodeType] = accepted.nodes if accepted else {}
+    old_edges: Mapping[str, EdgeType] = accepted.edges if accepted else {}
+    return Catalog(
+        frozen(draft.interfaces),
+        frozen(builder.tables(nodes, "node", old_nodes, old_edges)),
+        frozen(builder.tables(edges, "edge", old_edges, old_nodes)),
+        next(builder.ids),
+    )
+
+
+class _Identities:
+    def __init__(self, report: Report, accepted: Catalog | None) -> None:
+        self.ids: Iterator[int] = count(accepted.next_id if accepted else 1)
+        self._report = report
+        self._is_new_graph = accepted is None
+        self._idle: set[Span] = set()
+
+    def tables(
+        self,
+        drafts: list[tuple[TableDraft, _Table]],
+        kind: str,
+        accepted: Mapping[str, _Table],
+        other_kind: Collection[str],
+    ) -> list[_Table]:
+        wanted = [(table.name, draft.rename) for draft, table in drafts]
+        came_from = self._matches(wanted, accepted, f"{kind} type", other_kind)
+        return [
+            self._table(draft, table, accepted.get(came_from.get(table.name, "")))
+            for draft, table in drafts
+        ]
+
+    def _table(self, draft: TableDraft, table: _Table, old: _Table | None) -> _Table:
+        id, incarnation = (old.id, old.incarnation) if old else (next(self.ids), next(self.ids))
+        came_from: dict[str, str] = {}
+        if old is not None:
+            wanted = [(name, draft.property_renames.get(name)) for name in table.properties]
+            came_from = self._matches(wanted, old.properties, f"property of `{old.name}`")
+        elif not self._is_new_graph and draft.rename is None:
+            for rename in draft.property_renames.values():
+                if rename.inherited:
+                    continue
+                self._no_effect(rename, f"`{table.name}` is a new type and has no old properties")
+        properties = [
+            replace(p, id=old.properties[came_from[p.name]].id)
+            if old is not None and p.name in came_from
+            else replace(p, id=next(self.ids))
+            for p in table.properties.values()
+        ]
+        by_name = frozen(properties)
+        key = sorted(
+            table.key,
+            key=lambda n: (-1, ENDS.index(n)) if n not in by_name else (0, by_name[n].id),
+        )
+        return replace(table, id=id, incarnation=incarnation, properties=by_name, key=tuple(key))
+
+    def _matches(
+        self,
+        wanted: Iterable[tuple[str, Rename | None]],
+        accepted: Collection[str],
+        what: str,
+        other_kind: Collection[str] = (),
+    ) -> dict[str, str]:
+        """For each name that was there before: the name it had."""
+        if self._is_new_graph:
+            return {}
+        wanted = list(wanted)
+        found = {name: name for name, _ in wanted if name in accepted}
+        kept = frozenset(found)
+        claims: dict[str, Rename] = {}
+        for name, rename in wanted:
+            if rename is None:
+                continue
+            if name in kept:
+                self._no_effect(rename, f"`{name}` has this name already")
+                continue
+            if self._may_claim(name, rename, accepted, kept, claims, what, other_kind):
+                claims[rename.old] = rename
+                found[name] = rename.old
+        return found
+
+    def _may_claim(
+        self,
+        name: str,
+        rename: Rename,
+        accepted: Collection[str],
+        kept: Collection[str],
+        claims: Mapping[str, Rename],
+        what: str,
+        other_kind: Collection[str],
+    ) -> bool:
+        old = rename.old
+        if old in accepted and old not in kept and old not in claims:
+            return True
+        if rename.inherited:
+            # An interface speaks for all its node types; one that never had the old name is fine.
+            return False
+        if old in kept:
+            code, problem = "OG-ID-102", f"`{old}` is still declared, so `{name}` cannot be it"
+            hint = f"remove the declaration of `{old}`, or `@rename_from`"
+        elif old in claims:
+            line = self._report.position(claims[old].span[0])[0]
+            code, problem = "OG-ID-103", f"`{old}` is renamed twice; the first time on line {line}"
+            hint = "only one of them can be the old one; remove the other `@rename_from`"
+        elif old in other_kind:
+            article = "an" if what.startswith("edge") else "a"
+            code, problem = "OG-ID-104", f"`{old}` is not {article} {what} in the graph's schema"
+            hint = "a node type cannot become an edge type, nor the other way round"
+        else:
+            code, problem = "OG-ID-101", f"the graph's schema has no {what} called `{old}`"
+            if what.startswith("property"):
+                problem = f"the graph's schema has no {what} that is called `{old}`"
+            hint = did_you_mean(old, accepted) or "write the name it has in the graph now"
+        self._report.error(code, problem, rename.span, hint)
+        return False
+
+    def _no_effect(self, rename: Rename, why: str) -> None:
+        if rename.span in self._idle:
+            return
+        self._idle.add(rename.span)
+        self._report.warning(
+            "OG-LT-202",
+            f"`@rename_from` has no effect: {why}",
+            rename.span,
+            "remove it",
+        )

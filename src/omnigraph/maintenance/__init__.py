@@ -1,0 +1,1 @@
+"""Looking after a graph: checking it, keeping it compact, mending it."""

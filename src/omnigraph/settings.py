@@ -1,0 +1,154 @@
+"""Every setting that Omnigraph takes from the environment.
+
+`Settings` is one frozen dataclass. Each field knows its environment variable, how to read it
+and a line of documentation, so that `docs/settings.md` can be checked against it. A value that
+makes no sense is an error that names the variable; it is never ignored.
+
+    >>> Settings.from_env({"OMNIGRAPH_QUERY_CACHE_SIZE": "64"}).query_cache_size
+    64
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any
+
+from omnigraph.errors import UsageError
+
+_TRUE = frozenset({"1", "true", "yes", "on"})
+_FALSE = frozenset({"0", "false", "no", "off"})
+
+
+def _switch(text: str) -> bool:
+    word = text.lower()
+    if word in _TRUE:
+        return True
+    if word in _FALSE:
+        return False
+    raise ValueError("give 1 or 0 (or true, false, yes, no, on, off)")
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise ValueError("give a whole number, 0 or more")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1e9:
+        raise ValueError("give a number of seconds above 0")
+    return value
+
+
+def _path(text: str) -> str:
+    return text
+
+
+def _setting(env: str, default: Any, read: Callable[[str], Any], doc: str) -> Any:
+    return field(default=default, metadata={"env": env, "read": read, "doc": doc})
+
+
+@dataclass(frozen=True, slots=True)
+class Documented:
+    """What the documentation says about one setting."""
+
+    name: str
+    env: str
+    default: str
+    doc: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The settings of a process.
+
+    Attributes:
+        debug: Show tracebacks of errors on the command line.
+        query_cache_size: How many compiled query files to keep in memory.
+        schema: Schema file for commands that are given none.
+        store: The graph for commands that are given none.
+        lock_wait_seconds: How long a write waits for the effect lock.
+        lease_seconds: How long a lease on an object store outlives its holder.
+    """
+
+    debug: bool = _setting(
+        "OMNIGRAPH_DEBUG",
+        False,
+        _switch,
+        "Show the traceback of an error on the command line, like `--debug`.",
+    )
+    query_cache_size: int = _setting(
+        "OMNIGRAPH_QUERY_CACHE_SIZE",
+        512,
+        _count,
+        "How many compiled query files to keep in memory; 0 keeps none.",
+    )
+    schema: str | None = _setting(
+        "OMNIGRAPH_SCHEMA",
+        None,
+        _path,
+        "Schema file for `lint`, `explain`, `schema show` and `init` when `--schema` is not given.",
+    )
+    store: str | None = _setting(
+        "OMNIGRAPH_STORE",
+        None,
+        _path,
+        "The graph that commands work on when none is named: a path or `s3://bucket/prefix`.",
+    )
+    lock_wait_seconds: float = _setting(
+        "OMNIGRAPH_LOCK_WAIT_SECONDS",
+        60.0,
+        _seconds,
+        "How long a write waits for its turn before it gives up.",
+    )
+    lease_seconds: float = _setting(
+        "OMNIGRAPH_LEASE_SECONDS",
+        15.0,
+        _seconds,
+        "On object stores: how long a writer's lease lasts after its process has died.",
+    )
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> Settings:
+        """Read the settings from environment variables; an empty variable counts as not set.
+
+        Args:
+            environ: The variables; those of the process when left out.
+
+        Raises:
+            UsageError: A variable has a value that makes no sense.
+        """
+        source = os.environ if environ is None else environ
+        values: dict[str, Any] = {}
+        for item in fields(cls):
+            env = item.metadata["env"]
+            text = source.get(env, "").strip()
+            if not text:
+                continue
+            try:
+                values[item.name] = item.metadata["read"](text)
+            except ValueError as fault:
+                raise UsageError(f"{env}={text!r} makes no sense: {fault}") from None
+        return cls(**values)
+
+    @classmethod
+    def documented(cls) -> tuple[Documented, ...]:
+        """List every setting with its variable, its default and its documentation line."""
+        return tuple(
+            Documented(f.name, f.metadata["env"], _shown(f.default), f.metadata["doc"])
+            for f in fields(cls)
+        )
+
+
+def _shown(default: object) -> str:
+    if default is None or default is MISSING:
+        return "none"
+    if isinstance(default, bool):
+        return "1" if default else "0"
+    return str(default)

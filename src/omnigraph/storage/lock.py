@@ -1,0 +1,195 @@
+"""The effect lock: at most one writer of a graph has effects at any moment, on any machine.
+
+Local graphs use `flock`, which the kernel releases when the process dies, however it dies. Graphs
+on object stores use a lease: an object with an expiry that its holder renews while it works. A
+lease carries a fencing token that grows with every holder. A holder asks `check()` before each
+effect and stops when its lease has run out, because somebody else may hold it by then.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ulid import ULID
+
+from omnigraph.errors import ReadSetConflict, StorageError
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import Objects
+
+LOCK_FOLDER = "__locks"
+_FILE = f"{LOCK_FOLDER}/effect.lock"
+_LEASE = f"{LOCK_FOLDER}/effect.lease.json"
+
+_FIRST_PAUSE = 0.001
+_LONGEST_PAUSE = 0.05
+
+
+class EffectLock(Protocol):
+    """The lock while it is held."""
+
+    def check(self) -> None:
+        """Raise when the lock may have been lost; call it before every effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockTimes:
+    """How long to wait for the lock, and how long a lease lasts without renewal (seconds)."""
+
+    wait: float = 60.0
+    lease: float = 15.0
+
+
+@contextmanager
+def effect_lock(location: Location, objects: Objects, times: LockTimes) -> Iterator[EffectLock]:
+    """Hold the graph's effect lock.
+
+    Raises:
+        StorageError: The lock could not be had in time (transient).
+    """
+    if location.is_local:
+        with _file_lock(location, times) as lock:
+            yield lock
+    else:
+        lease = _Lease(objects, times)
+        lease.acquire()
+        try:
+            yield lease
+        finally:
+            lease.release()
+
+
+class _HeldFile:
+    """A file lock cannot be lost while its process lives."""
+
+    def check(self) -> None:
+        return
+
+
+@contextmanager
+def _file_lock(location: Location, times: LockTimes) -> Iterator[EffectLock]:
+    path = Path(location.uri) / _FILE
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise StorageError(f"cannot lock the graph: {error}") from error
+    try:
+        deadline = time.monotonic() + times.wait
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError as error:
+                if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EINTR):
+                    raise StorageError(f"cannot lock {path}: {error}") from error
+            if time.monotonic() > deadline:
+                raise StorageError(
+                    f"another writer held the graph's lock for more than {times.wait:g} s ({path});"
+                    " try again",
+                    transient=True,
+                )
+            time.sleep(pause)
+            pause = min(pause * 1.5, _LONGEST_PAUSE)
+        yield _HeldFile()
+    finally:
+        # Closing would not release it if another thread has forked this process meanwhile. The
+        # file stays, since a deleted one could be locked twice.
+        fcntl.flock(handle, fcntl.LOCK_UN)
+        os.close(handle)
+
+
+class _Lease:
+    """A lease object with expiry, renewal and a fencing token."""
+
+    def __init__(self, objects: Objects, times: LockTimes) -> None:
+        self._objects = objects
+        self._times = times
+        self._holder = str(ULID())
+        self._token = 0
+        self._tag: str | None = None
+        self._valid_until = 0.0
+        self._stop = threading.Event()
+        self._guard = threading.Lock()
+        self._renewer: threading.Thread | None = None
+
+    def acquire(self) -> None:
+        deadline = time.monotonic() + self._times.wait
+        pause = _LONGEST_PAUSE
+        while not self._try():
+            if time.monotonic() > deadline:
+                raise StorageError(
+                    f"another writer held the graph's lease for more than {self._times.wait:g} s;"
+                    " try again",
+                    transient=True,
+                )
+            time.sleep(pause)
+            pause = min(pause * 1.5, 1.0)
+        self._renewer = threading.Thread(target=self._renew, name="omnigraph-lease", daemon=True)
+        self._renewer.start()
+
+    def check(self) -> None:
+        # A margin of a third of the lease covers the call that follows and clocks that differ.
+        if time.monotonic() > self._valid_until - self._times.lease / 3:
+            raise ReadSetConflict(
+                "the graph's lease ran out while this write was under way; it had to stop",
+                changed=("lease",),
+            )
+
+    def release(self) -> None:
+        self._stop.set()
+        if self._renewer is not None:
+            self._renewer.join()
+        with self._guard:
+            if self._tag is not None:
+                # Keeping the object, expired, keeps the fencing token growing.
+                with suppress(StorageError):
+                    self._objects.replace(_LEASE, self._body(expires=0.0), self._tag)
+
+    def _try(self) -> bool:
+        begun = time.monotonic()
+        found = self._objects.read(_LEASE)
+        if found is None:
+            self._token = 1
+            if not self._objects.create(_LEASE, self._body()):
+                return False
+        else:
+            lease = json.loads(found.data)
+            if lease["expires"] > time.time():
+                return False
+            self._token = int(lease["token"]) + 1
+            if found.tag is None or not self._objects.replace(_LEASE, self._body(), found.tag):
+                return False
+        return self._learn_tag(begun)
+
+    def _learn_tag(self, begun: float) -> bool:
+        mine = self._objects.read(_LEASE)
+        if mine is None or json.loads(mine.data)["holder"] != self._holder:
+            return False
+        self._tag = mine.tag
+        self._valid_until = begun + self._times.lease
+        return True
+
+    def _renew(self) -> None:
+        while not self._stop.wait(self._times.lease / 3):
+            with self._guard, suppress(StorageError):
+                begun = time.monotonic()
+                if self._tag is None or not self._objects.replace(_LEASE, self._body(), self._tag):
+                    self._tag = None
+                    return
+                self._learn_tag(begun)
+
+    def _body(self, expires: float | None = None) -> bytes:
+        until = time.time() + self._times.lease if expires is None else expires
+        plain = {"holder": self._holder, "token": self._token, "expires": until}
+        return json.dumps(plain).encode()

@@ -1,0 +1,155 @@
+"""Small control objects: schema files, sidecars, claims and leases.
+
+One interface over local files and S3 with the guarantees the protocol needs: a put is whole or
+absent, `create` succeeds for exactly one of several callers, and `replace` only if nobody else
+replaced the object in between (S3 only: local callers are under the file lock instead).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+from obstore.store import LocalStore, ObjectStore, from_url
+
+from omnigraph.errors import StorageError
+from omnigraph.storage.location import Location
+
+_REMOVALS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """The content of an object and the tag of exactly this content."""
+
+    data: bytes
+    tag: str | None
+
+
+class Objects:
+    """The control objects below one root. Paths are relative, with slashes."""
+
+    __slots__ = ("_store", "location")
+
+    def __init__(self, location: Location) -> None:
+        self.location = location
+        self._store: ObjectStore
+        with _storage_errors(location.uri):
+            if location.is_local:
+                # The folder is made by the first write, not by looking.
+                self._store = LocalStore()
+            else:
+                self._store = from_url(location.uri)
+
+    def read(self, path: str) -> StoredObject | None:
+        """Read an object; None when there is none."""
+        with _storage_errors(self.location.child(path)):
+            try:
+                found = obstore.get(self._store, self._key(path))
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            return StoredObject(bytes(found.bytes()), found.meta["e_tag"])
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write an object, whole, in place of what was there."""
+        with _storage_errors(self.location.child(path)):
+            obstore.put(self._store, self._key(path), data)
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Write an object if there is none; False when there is one already."""
+        with _storage_errors(self.location.child(path)):
+            try:
+                obstore.put(self._store, self._key(path), data, mode="create")
+            except (AlreadyExistsError, FileExistsError):
+                return False
+            return True
+
+    def replace(self, path: str, data: bytes, tag: str) -> bool:
+        """Write an object if it still has this tag; False when somebody was faster."""
+        with _storage_errors(self.location.child(path)):
+            try:
+                obstore.put(self._store, self._key(path), data, mode={"e_tag": tag})
+            except (PreconditionError, FileNotFoundError):
+                return False
+            return True
+
+    def delete(self, path: str) -> None:
+        """Delete an object; fine when it is gone already."""
+        with _storage_errors(self.location.child(path)):
+            try:
+                obstore.delete(self._store, self._key(path))
+            except FileNotFoundError:
+                return
+
+    def paths(self, folder: str) -> list[str]:
+        """The paths of all objects below a folder, sorted."""
+        with _storage_errors(self.location.child(folder)):
+            prefix = self._key(folder)
+            cut = len(prefix) - len(folder)
+            batches = obstore.list(self._store, prefix)
+            return sorted(str(meta["path"])[cut:] for batch in batches for meta in batch)
+
+    def top_level(self) -> list[str]:
+        """The names directly below the root, sorted; empty when there is nothing."""
+        with _storage_errors(self.location.uri):
+            if self.location.is_local:
+                try:
+                    return sorted(os.listdir(self.location.uri))
+                except FileNotFoundError:
+                    return []
+            found = obstore.list_with_delimiter(self._store)
+            names = [str(p).rsplit("/", 1)[-1] for p in found["common_prefixes"]]
+            names += [str(meta["path"]).rsplit("/", 1)[-1] for meta in found["objects"]]
+            return sorted(names)
+
+    def delete_folder(self, folder: str) -> None:
+        """Delete everything below a folder; fine when there is nothing."""
+        with _storage_errors(self.location.child(folder)):
+            if self.location.is_local:
+                _remove_tree(Path(self.location.uri) / folder)
+                return
+            for batch in obstore.list(self._store, self._key(folder)):
+                obstore.delete(self._store, [str(meta["path"]) for meta in batch])
+
+    def _key(self, path: str) -> str:
+        # The local store is rooted at `/`, so that it need not create the graph's folder.
+        return f"{self.location.uri.lstrip('/')}/{path}" if self.location.is_local else path
+
+
+def _remove_tree(folder: Path) -> None:
+    """Remove a folder, also while somebody still writes a last file into it."""
+    for attempt in range(_REMOVALS):
+        try:
+            shutil.rmtree(folder)
+        except FileNotFoundError:
+            if not folder.exists():
+                return
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY or attempt + 1 == _REMOVALS:
+                raise
+            time.sleep(0.005)
+        else:
+            return
+
+
+@contextmanager
+def _storage_errors(address: str) -> Iterator[None]:
+    """Turn what an object store raises into a `StorageError` that names the object."""
+    try:
+        yield
+    except PermissionError as error:
+        raise StorageError(f"no permission for {address}: {_first_line(error)}") from error
+    except (BaseError, OSError) as error:
+        raise StorageError(f"{address}: {_first_line(error)}", transient=True) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n", 1)[0]

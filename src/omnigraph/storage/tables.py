@@ -1,0 +1,311 @@
+"""Tables: reading a version, staging a change, and committing what was staged.
+
+`TableSnapshot` and `StagedWrite` are opaque: nothing outside this package sees a Lance object.
+Every staged write has a transaction id of its own, by which the protocol recognises its effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import lance
+import pyarrow as pa
+from lance import LanceDataset, LanceOperation, Transaction
+from lance.commit import CommitConflictError
+from lance.dataset import Session  # type: ignore[attr-defined]
+from lance.fragment import write_fragments
+
+from omnigraph.errors import ReadSetConflict
+from omnigraph.storage.columns import NewColumn, stage_schema
+from omnigraph.storage.compaction import ROWS_PER_FRAGMENT, stage_compaction
+from omnigraph.storage.indices import IndexKind, IndexSpec, stage_indices
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import Objects
+from omnigraph.storage.snapshot import TableIndex, TableRef, TableSnapshot, TextMode, table_errors
+from omnigraph.storage.staged import FILE_FORMAT, Kind, StagedWrite, staged
+from omnigraph.storage.version_file import transaction_id
+
+__all__ = [
+    "FILE_FORMAT",
+    "IndexKind",
+    "IndexSpec",
+    "Kind",
+    "NewColumn",
+    "StagedWrite",
+    "TableIndex",
+    "TableRef",
+    "TableSnapshot",
+    "TableVersion",
+    "Tables",
+    "TextMode",
+    "clear_fork",
+    "table_errors",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """A version of a table and the transaction that made it."""
+
+    version: int
+    transaction_id: str | None
+    rows: int
+
+
+class Tables:
+    """All tables of one graph."""
+
+    __slots__ = ("_session", "location")
+
+    def __init__(self, location: Location) -> None:
+        self.location = location
+        self._session = Session()
+
+    # --- reading ---
+
+    def open(self, ref: TableRef, version: int | None = None) -> TableSnapshot:
+        """Open a version of a table; without one, its HEAD."""
+        return TableSnapshot(ref, self._open(ref, version))
+
+    def exists(self, path: str) -> bool:
+        """True when there is a readable table at a path."""
+        try:
+            self._dataset(path)
+        except ValueError:
+            return False
+        return True
+
+    def head(self, ref: TableRef) -> int:
+        """The newest version of a table, published or not."""
+        return int(self._open(ref, None).version)
+
+    def versions_after(self, ref: TableRef, version: int) -> list[TableVersion]:
+        """The versions that came after one, oldest first, with their transactions."""
+        return [
+            TableVersion(number, transaction_id(self._open(ref, number)), -1)
+            for number in range(version + 1, self.head(ref) + 1)
+        ]
+
+    # --- creating ---
+
+    def create(self, path: str, schema: pa.Schema) -> int:
+        """Create an empty table; gives its first version."""
+        with table_errors(TableRef(path)):
+            made = lance.write_dataset(
+                schema.empty_table(),
+                self.location.child(path),
+                schema=schema,
+                mode="create",
+                data_storage_version=FILE_FORMAT,
+                enable_stable_row_ids=True,
+                session=self._session,
+            )
+        return int(made.version)
+
+    # --- branches ---
+
+    def branches(self, path: str) -> Mapping[str, Any]:
+        """The branches of a table by name."""
+        with table_errors(TableRef(path)):
+            return self._dataset(path).branches.list()
+
+    def create_branch(self, source: TableRef, version: int, name: str) -> None:
+        """Fork a table at a version. Copies nothing."""
+        with table_errors(source):
+            self._open(source, version).create_branch(name, (source.branch, version))
+
+    def delete_branch(self, path: str, name: str, keep: Collection[str] = ()) -> None:
+        """Delete a branch of a table, and before it the branches that were made from it.
+
+        Fine when it is gone already, or half there because its maker was killed.
+
+        Raises:
+            StorageError: A branch to `keep` was made from it; nothing was deleted.
+        """
+        with table_errors(TableRef(path, name)):
+            dataset = self._dataset(path)
+            known = dataset.branches.list()
+            doomed = _with_descendants(known, name)
+            if kept := sorted(set(doomed) & set(keep)):
+                raise ValueError(f"it cannot be deleted, since {', '.join(kept)} is made from it")
+            for each in reversed(doomed):
+                if each in known:
+                    _delete_listed(dataset, each)
+        clear_fork(self.location, path, name)
+
+    # --- staging ---
+
+    def stage_append(self, snapshot: TableSnapshot, rows: pa.Table) -> StagedWrite | None:
+        """Stage new rows; None when there are none."""
+        if rows.num_rows == 0:
+            return None
+        fragments = self._write_fragments(snapshot, rows)
+        return staged(snapshot, "append", LanceOperation.Append(fragments), written=rows.num_rows)
+
+    def stage_merge(self, snapshot: TableSnapshot, rows: pa.Table) -> StagedWrite | None:
+        """Stage rows that replace those with the same id, or are new; None when there are none."""
+        if rows.num_rows == 0:
+            return None
+        with table_errors(snapshot.ref):
+            merge = snapshot._dataset.merge_insert("id")
+            merge = merge.when_matched_update_all().when_not_matched_insert_all()
+            transaction, stats = merge.execute_uncommitted(rows)
+        return staged(
+            snapshot,
+            "merge",
+            transaction.operation,
+            written=int(stats["num_inserted_rows"]),
+            replaced=int(stats["num_updated_rows"]),
+        )
+
+    def stage_overwrite(self, snapshot: TableSnapshot, rows: pa.Table) -> StagedWrite:
+        """Stage rows in place of everything; zero rows empty the table."""
+        fragments = self._write_fragments(snapshot, rows) if rows.num_rows else []
+        # Not the pyarrow schema: it would number the columns anew (see `columns`).
+        operation = LanceOperation.Overwrite(snapshot._dataset.lance_schema, fragments)
+        return staged(
+            snapshot, "overwrite", operation, written=rows.num_rows, deleted=snapshot.count()
+        )
+
+    def stage_delete(self, snapshot: TableSnapshot, where: str) -> StagedWrite | None:
+        """Stage the deletion of the rows that match; None when none do."""
+        updated, emptied, deleted = [], [], 0
+        with table_errors(snapshot.ref):
+            for fragment in snapshot._dataset.get_fragments():
+                before = fragment.count_rows()
+                hits = fragment.count_rows(filter=where)
+                if hits == 0:
+                    continue
+                deleted += hits
+                if hits == before:
+                    emptied.append(fragment.fragment_id)
+                    continue
+                left = fragment.delete(where)
+                assert left is not None
+                updated.append(left)
+        if deleted == 0:
+            return None
+        operation = LanceOperation.Delete(updated, emptied, where)
+        return staged(snapshot, "delete", operation, deleted=deleted)
+
+    def stage_restore(self, ref: TableRef, version: int) -> StagedWrite:
+        """Stage going back to what an earlier version was, on top of HEAD."""
+        snapshot = self.open(ref)
+        return staged(snapshot, "restore", LanceOperation.Restore(version))
+
+    def stage_indices(
+        self,
+        snapshot: TableSnapshot,
+        specs: Sequence[IndexSpec],
+        *,
+        drop: Sequence[str] = (),
+        extend: bool = False,
+    ) -> StagedWrite | None:
+        """Stage building and dropping indexes; see `indices.stage_indices`."""
+        return stage_indices(snapshot, specs, drop=drop, extend=extend)
+
+    def stage_schema(
+        self,
+        snapshot: TableSnapshot,
+        *,
+        adds: Sequence[NewColumn] = (),
+        drops: Sequence[str] = (),
+        renames: Mapping[str, str] | None = None,
+    ) -> StagedWrite:
+        """Stage a change of columns; see `columns.stage_schema`."""
+        return stage_schema(snapshot, adds=adds, drops=drops, renames=renames)
+
+    def stage_compaction(
+        self, snapshot: TableSnapshot, *, rows_per_fragment: int = ROWS_PER_FRAGMENT
+    ) -> StagedWrite | None:
+        """Stage rewriting small fragments and deleted rows; see `compaction.stage_compaction`."""
+        ref = snapshot.ref
+        folder = ref.path if ref.branch is None else f"{ref.path}/tree/{ref.branch}"
+
+        def forget(version: int) -> None:
+            Objects(self.location).delete(f"{folder}/_versions/d{version}.manifest")
+
+        return stage_compaction(snapshot, rows_per_fragment=rows_per_fragment, forget=forget)
+
+    # --- committing ---
+
+    def commit_staged(self, write: StagedWrite) -> TableVersion:
+        """Make a staged write the table's next version.
+
+        Raises:
+            ReadSetConflict: The table moved since the write was staged. If Lance re-based the
+                write on top of the movement, the message says so: the version is there.
+        """
+        transaction = Transaction(
+            read_version=write.read_version,
+            operation=write._operation,
+            uuid=write.transaction_id,
+        )
+        with table_errors(write.ref):
+            try:
+                made = LanceDataset.commit(write._dataset, transaction, max_retries=0)
+            except CommitConflictError as error:
+                raise ReadSetConflict(
+                    f"table {write.ref.path} changed while this write was under way",
+                    changed=(write.ref.path,),
+                ) from error
+            expected = write.read_version + 1
+            if int(made.version) != expected:
+                raise ReadSetConflict(
+                    f"table {write.ref.path} is at version {made.version} after a write that"
+                    f" was to be version {expected}: a program outside of Omnigraph wrote to it",
+                    changed=(write.ref.path,),
+                )
+            return TableVersion(expected, write.transaction_id, int(made.count_rows()))
+
+    # --- parts ---
+
+    def _dataset(self, path: str, version: int | None = None) -> LanceDataset:
+        return lance.dataset(self.location.child(path), version=version, session=self._session)
+
+    def _open(self, ref: TableRef, version: int | None) -> LanceDataset:
+        with table_errors(ref):
+            if ref.branch is None:
+                return self._dataset(ref.path, version)
+            return self._dataset(ref.path).checkout_version((ref.branch, version))
+
+    def _write_fragments(self, snapshot: TableSnapshot, rows: pa.Table) -> list[Any]:
+        with table_errors(snapshot.ref):
+            return list(
+                write_fragments(
+                    rows,
+                    snapshot._dataset,
+                    schema=snapshot.schema,
+                    data_storage_version=FILE_FORMAT,
+                    enable_stable_row_ids=True,
+                )
+            )
+
+
+def clear_fork(location: Location, path: str, name: str) -> None:
+    """Remove the files of a branch that is not listed.
+
+    Lance lists a branch after it has made its files, and deletes the files after it has stopped
+    listing it. Files of a process that was killed in between stop the name from being used again.
+    """
+    Objects(location).delete_folder(f"{path}/tree/{name}")
+
+
+def _delete_listed(dataset: LanceDataset, name: str) -> None:
+    """Delete a branch, also while somebody who does not know yet stages files into its folder."""
+    try:
+        dataset.branches.delete(name)
+    except OSError as error:
+        # Lance stops listing a branch before it removes the files, which `clear_fork` does too.
+        if "not empty" not in str(error) or name in dataset.branches.list():
+            raise
+
+
+def _with_descendants(known: Mapping[str, Any], name: str) -> list[str]:
+    """A branch and all that were made from it, each after the one it was made from."""
+    found = [name]
+    for parent in found:
+        found += sorted(b for b, details in known.items() if details["parent_branch"] == parent)
+    return found

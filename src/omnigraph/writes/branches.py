@@ -1,0 +1,108 @@
+"""Creating and deleting branches and tags: changes of names, under the effect lock."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from omnigraph import failpoints
+from omnigraph.diagnostics import did_you_mean
+from omnigraph.errors import AlreadyExists, ConflictError, NotFound, StorageError, UsageError
+from omnigraph.history.manifest import MAIN
+from omnigraph.history.names import check_name, check_new_branch, is_internal
+from omnigraph.history.repository import Repository
+from omnigraph.history.store import BranchInfo
+from omnigraph.writes.recovery import reclaim_fork, recover_all
+
+
+def create_branch(repository: Repository, name: str, source: str = MAIN) -> BranchInfo:
+    """Create a branch at the head of another one. Copies nothing.
+
+    Raises:
+        AlreadyExists: There is a branch of this name, or of one that clashes with it.
+        NotFound: There is no source branch.
+    """
+    check_name(name)
+    with repository.lock() as lock:
+        recover_all(repository, lock)
+        history = repository.history
+        if source != MAIN:
+            known_branch(repository, source)
+        check_new_branch(name, history.branch_names())
+        state = history.create_branch(name, source)
+        failpoints.hit("branch.created")
+        return BranchInfo(name, source, state.head)
+
+
+def delete_branch(repository: Repository, name: str) -> None:
+    """Delete a branch and its own versions of tables.
+
+    Raises:
+        NotFound: There is no such branch.
+        ConflictError: Something still depends on it.
+    """
+    if name == MAIN:
+        raise UsageError("the branch `main` cannot be deleted")
+    with repository.lock() as lock:
+        recover_all(repository, lock)
+        history = repository.history
+        known_branch(repository, name)
+        children = history.children(name)
+        if children:
+            raise ConflictError(
+                f"branch `{name}` cannot be deleted: {', '.join(f'`{c}`' for c in children)}"
+                f" {'was' if len(children) == 1 else 'were'} made from it;"
+                f" delete {'it' if len(children) == 1 else 'those'} first"
+            )
+        for other in (
+            b for b in (MAIN, *history.branch_names()) if b != name and not is_internal(b)
+        ):
+            if any(t.branch == name for t in history.read(other).state.tables.values()):
+                raise ConflictError(
+                    f"branch `{name}` cannot be deleted: branch `{other}` still reads its tables"
+                )
+        own = [t for t in history.read(name).state.tables.values() if t.branch == name]
+        history.delete_branch(name)
+        failpoints.hit("branch.deleted")
+        # The branch is gone. What a death or a failure here leaves behind is reclaimed when the
+        # name is used again.
+        for table in own:
+            with suppress(StorageError):
+                reclaim_fork(repository, table.path, name)
+
+
+def set_tag(repository: Repository, name: str, commit: str) -> None:
+    """Give a commit a lasting name.
+
+    Raises:
+        AlreadyExists: Another commit has the name.
+        NotFound: There is no such commit.
+    """
+    check_name(name, "tag")
+    with repository.lock() as lock:
+        recover_all(repository, lock)
+        existing = repository.history.read(MAIN).state.tags.get(name)
+        if existing is not None and existing != commit:
+            raise AlreadyExists(
+                f"the tag `{name}` names commit {existing} already; delete it first"
+            )
+        repository.history.commit(commit)
+        repository.history.set_tag(name, commit)
+
+
+def delete_tag(repository: Repository, name: str) -> None:
+    """Remove a tag; the commit stays."""
+    with repository.lock() as lock:
+        recover_all(repository, lock)
+        tags = repository.history.read(MAIN).state.tags
+        if name not in tags:
+            hint = did_you_mean(name, tags)
+            raise NotFound(f"there is no tag `{name}`" + (f"; {hint}" if hint else ""))
+        repository.history.set_tag(name, None)
+
+
+def known_branch(repository: Repository, name: str) -> None:
+    """Check that there is such a branch, with a suggestion when there is not."""
+    names = [MAIN, *(n for n in repository.history.branch_names() if not is_internal(n))]
+    if name not in names:
+        hint = did_you_mean(name, names)
+        raise NotFound(f"there is no branch `{name}`" + (f"; {hint}" if hint else ""))

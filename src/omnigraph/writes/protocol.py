@@ -1,0 +1,419 @@
+"""The write protocol, step by step. Everything that changes a graph goes through `write`.
+
+0 prepare      read one state of the branch, stage the change: files that nothing refers to
+1 lock         take the effect lock, for milliseconds
+2 recover      a sidecar found now belongs to a dead writer: resolve it first
+3 revalidate   the branch and every touched table are as they were prepared on, else start over
+4 arm          write the sidecar: who, what, on which versions, with which ids
+5 effects      fork tables that the branch touches for the first time, commit each table
+6 confirm      note the resulting versions in the sidecar
+7 publish      one compare-and-swap of the manifest: the commit is visible, whole
+8 finish       delete the sidecar, release the lock
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import time
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from ulid import ULID
+
+from omnigraph import failpoints
+from omnigraph.errors import (
+    KeyConflict,
+    NotFound,
+    OmnigraphError,
+    PreconditionFailed,
+    ReadSetConflict,
+    RecoveryRequired,
+    StorageError,
+)
+from omnigraph.history.manifest import Commit, PublishedTable
+from omnigraph.history.repository import Repository
+from omnigraph.history.store import BranchState
+from omnigraph.storage.lock import EffectLock
+from omnigraph.storage.tables import StagedWrite, TableRef, Tables, TableSnapshot
+from omnigraph.writes.recovery import (
+    as_published,
+    planned_commit,
+    reclaim_fork,
+    recover,
+    recover_all,
+)
+from omnigraph.writes.sidecar import Sidecar, SidecarTable
+
+#: How often a write that may be repeated is prepared again when another writer was faster.
+_ATTEMPTS = 32
+_LONGEST_PAUSE = 0.2
+#: Up to this many ids are looked up one by one; for more the whole column is read.
+_LOOKED_UP = 1000
+
+Mode = Literal["append", "merge", "overwrite", "delete"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """A change of one table: rows to write, or a predicate of rows to delete."""
+
+    mode: Mode
+    rows: pa.Table | None = None
+    where: str | None = None
+
+    @property
+    def may_repeat(self) -> bool:
+        """True when the change means the same on a newer state of the graph."""
+        return self.mode in ("append", "merge")
+
+    def stage(self, tables: Tables, snapshot: TableSnapshot) -> StagedWrite | None:
+        """Stage the change on a version of its table; None when it changes nothing."""
+        if self.mode == "delete":
+            assert self.where is not None
+            return tables.stage_delete(snapshot, self.where)
+        assert self.rows is not None
+        if self.mode == "append":
+            return tables.stage_append(snapshot, self.rows)
+        if self.mode == "merge":
+            return tables.stage_merge(snapshot, self.rows)
+        return tables.stage_overwrite(snapshot, self.rows)
+
+    def changes_nothing(self, snapshot: TableSnapshot) -> bool:
+        """True when staging would give nothing."""
+        if self.mode == "delete":
+            return snapshot.count(self.where) == 0
+        return self.mode != "overwrite" and (self.rows is None or self.rows.num_rows == 0)
+
+
+def _refuse_existing(type: str, snapshot: TableSnapshot, rows: pa.Table) -> None:
+    """An append is a strict insert: none of its ids may be there."""
+    ids = rows["id"].combine_chunks()
+    if len(ids) <= _LOOKED_UP:
+        quoted = ", ".join("'" + id.replace("'", "''") + "'" for id in ids.to_pylist())
+        found = snapshot.read(["id"], f"id in ({quoted})")["id"] if quoted else ids[:0]
+    else:
+        present = snapshot.read(["id"])["id"]
+        found = ids.filter(pc.is_in(ids, value_set=present.combine_chunks()))
+    if len(found):
+        shown = [str(id) for id in found[:5].to_pylist()]
+        raise KeyConflict(
+            f"{type} has {len(found)} of the ids to append already:"
+            f" {', '.join(shown)}{' …' if len(found) > 5 else ''}; use merge to replace them",
+            type=type,
+            ids=[str(id) for id in found.to_pylist()[:100]],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """What to write and under which conditions.
+
+    Attributes:
+        changes: By the type's name.
+        if_commit: Write only if this is the branch's head.
+        idempotency_key: A second write with the same key on the branch gives the first's commit.
+    """
+
+    branch: str
+    changes: Mapping[str, TableChange]
+    actor: str | None = None
+    message: str | None = None
+    if_commit: str | None = None
+    idempotency_key: str | None = None
+    writer: str = "write"
+
+
+@dataclass(frozen=True, slots=True)
+class TableOutcome:
+    """What a write did to one table."""
+
+    inserted: int
+    replaced: int
+    deleted: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """The answer to a write. `commit` is None when nothing changed."""
+
+    commit: Commit | None
+    tables: Mapping[str, TableOutcome]
+    repeated: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the result as plain values."""
+        return {
+            "commit": self.commit.id if self.commit is not None else None,
+            "repeated": self.repeated,
+            "tables": {
+                name: {"inserted": t.inserted, "replaced": t.replaced, "deleted": t.deleted}
+                for name, t in self.tables.items()
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """One table of a prepared write. `staged` is None while the table is still to be forked."""
+
+    table: PublishedTable
+    change: TableChange
+    staged: StagedWrite | None
+    ref: TableRef
+    transaction_id: str
+
+    @property
+    def is_fork(self) -> bool:
+        return self.staged is None
+
+
+def write(repository: Repository, request: WriteRequest) -> WriteResult:
+    """Write to a branch in one commit, or not at all.
+
+    Raises:
+        PreconditionFailed: The branch is not at `if_commit`.
+        ReadSetConflict: Another writer was faster, and the write cannot simply be repeated.
+        RecoveryRequired: An interrupted write is in the way that needs a person.
+    """
+    may_repeat = request.if_commit is None and all(
+        change.may_repeat for change in request.changes.values()
+    )
+    for attempt in range(_ATTEMPTS):
+        base = repository.history.read(request.branch)
+        earlier = _check_conditions(repository, request, base)
+        if earlier is not None:
+            return earlier
+        try:
+            prepared = _prepare(repository, request, base)
+            if not prepared:
+                return WriteResult(None, {})
+            failpoints.hit("write.prepared")
+            return _under_lock(repository, request, base, prepared)
+        except _Stale as stale:
+            if not may_repeat or attempt + 1 == _ATTEMPTS:
+                earlier = _check_conditions(
+                    repository, request, repository.history.read(request.branch)
+                )
+                if earlier is not None:
+                    return earlier
+                raise stale.conflict from None
+        time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.002 * 2**attempt)))
+    raise AssertionError("unreachable")
+
+
+class _Stale(Exception):
+    """What was prepared no longer fits; nothing has happened yet."""
+
+    def __init__(self, conflict: OmnigraphError) -> None:
+        super().__init__(conflict.message)
+        self.conflict = conflict
+
+
+def _check_conditions(
+    repository: Repository, request: WriteRequest, base: BranchState
+) -> WriteResult | None:
+    """Check what the caller demands of the branch; gives the answer of an earlier same write."""
+    if request.idempotency_key is not None:
+        earlier = repository.history.find_idempotent(base, request.idempotency_key)
+        if earlier is not None:
+            return WriteResult(earlier, {}, repeated=True)
+    if request.if_commit is not None and base.head != request.if_commit:
+        raise PreconditionFailed(
+            f"branch `{request.branch}` is at commit {base.head}, not at {request.if_commit};"
+            " nothing was written",
+            expected=request.if_commit,
+            actual=base.head,
+        )
+    return None
+
+
+# --- step 0 ---
+
+
+def _prepare(repository: Repository, request: WriteRequest, base: BranchState) -> list[_Prepared]:
+    try:
+        return _stage(repository, request, base)
+    except StorageError:
+        # A branch may be deleted, together with its tables, while a write to it is prepared.
+        if repository.history.branch_identity(request.branch)[0] == base.identity:
+            raise
+        text = f"branch `{request.branch}` was deleted and made anew while this write was prepared"
+        raise _Stale(ReadSetConflict(text, changed=("branch",))) from None
+
+
+def _stage(repository: Repository, request: WriteRequest, base: BranchState) -> list[_Prepared]:
+    prepared: list[_Prepared] = []
+    for name, change in request.changes.items():
+        table = base.state.by_name(name)
+        if table is None:
+            raise NotFound(f"the graph has no type `{name}`")
+        snapshot = repository.tables.open(table.ref, table.version)
+        target = TableRef(table.path, base.native)
+        if change.mode == "append" and change.rows is not None:
+            _refuse_existing(table.name, snapshot, change.rows)
+        if table.branch == base.native:
+            staged = change.stage(repository.tables, snapshot)
+            if staged is not None:
+                prepared.append(_Prepared(table, change, staged, target, staged.transaction_id))
+        elif not change.changes_nothing(snapshot):
+            # Its files belong below the fork, which is made under the lock.
+            prepared.append(_Prepared(table, change, None, target, str(uuid.uuid4())))
+    return prepared
+
+
+# --- steps 1 to 8 ---
+
+
+def _under_lock(
+    repository: Repository, request: WriteRequest, base: BranchState, prepared: list[_Prepared]
+) -> WriteResult:
+    with repository.lock() as lock:
+        failpoints.hit("write.locked")
+        recover_all(repository, lock)
+        base = _revalidate(repository, request, base, prepared)
+        failpoints.hit("write.revalidated")
+        sidecar = _arm(repository, request, base, prepared)
+        try:
+            failpoints.hit("write.armed")
+            commit, tables = _effects(repository, lock, base, sidecar, prepared)
+        except Exception as error:
+            return _resolve(repository, lock, sidecar, error)
+        # The commit is visible. A sidecar that cannot be deleted is found and removed by the next
+        # writer: no reason to tell the caller that the write has failed.
+        with suppress(StorageError):
+            repository.objects.delete(sidecar.path)
+        failpoints.hit("write.finished")
+        return WriteResult(commit, tables)
+
+
+def _revalidate(
+    repository: Repository, request: WriteRequest, base: BranchState, prepared: list[_Prepared]
+) -> BranchState:
+    """Check that what was prepared still fits; gives the branch as it is now."""
+    try:
+        now = repository.history.read(request.branch)
+    except NotFound as error:
+        raise _Stale(error) from None
+    if now.identity != base.identity or now.head != base.head:
+        raise _Stale(
+            ReadSetConflict(
+                f"branch `{request.branch}` moved from commit {base.head} to {now.head} while"
+                " this write was prepared; read again and repeat it",
+                changed=tuple(_moved(base, now)),
+            )
+        )
+    for item in prepared:
+        if item.is_fork:
+            # A fork that the manifest does not know is left from a deleted or interrupted branch.
+            assert item.ref.branch is not None
+            reclaim_fork(repository, item.ref.path, item.ref.branch)
+            continue
+        head = repository.tables.head(item.ref)
+        if head != item.table.version:
+            raise RecoveryRequired(
+                f"{item.table.key} is at version {head}, but version {item.table.version} is"
+                " published and no interrupted write explains the difference: another program"
+                " wrote to the table. Run `omnigraph repair`"
+            )
+    return now
+
+
+def _moved(base: BranchState, now: BranchState) -> list[str]:
+    return [
+        table.key
+        for identity, table in now.state.tables.items()
+        if (old := base.state.tables.get(identity)) is None or old.version != table.version
+    ]
+
+
+def _arm(
+    repository: Repository, request: WriteRequest, base: BranchState, prepared: list[_Prepared]
+) -> Sidecar:
+    tables = tuple(
+        SidecarTable(
+            str(item.table.identity),
+            item.table.key,
+            item.table.path,
+            item.ref.branch,
+            item.table.version,
+            (item.table.branch or "") if item.is_fork else None,
+            item.change.mode,
+            item.transaction_id,
+            str(uuid.uuid4()),
+        )
+        for item in prepared
+    )
+    sidecar = Sidecar(
+        str(ULID()),
+        request.writer,
+        request.branch,
+        base.identity,
+        base.head,
+        str(ULID()),
+        str(ULID()),
+        request.actor,
+        request.message,
+        request.idempotency_key,
+        dt.datetime.now(dt.UTC).isoformat(),
+        tables,
+    )
+    sidecar.store(repository.objects)
+    return sidecar
+
+
+def _effects(
+    repository: Repository,
+    lock: EffectLock,
+    base: BranchState,
+    sidecar: Sidecar,
+    prepared: list[_Prepared],
+) -> tuple[Commit, dict[str, TableOutcome]]:
+    outcomes: dict[str, TableOutcome] = {}
+    done: list[SidecarTable] = []
+    for item, note in zip(prepared, sidecar.tables, strict=True):
+        lock.check()
+        staged = item.staged or _fork_and_stage(repository, item)
+        made = repository.tables.commit_staged(staged)
+        failpoints.hit("write.table_committed")
+        done.append(replace(note, version=made.version, rows=made.rows))
+        outcomes[item.table.name] = TableOutcome(
+            staged.rows_written, staged.rows_replaced, staged.rows_deleted
+        )
+    sidecar = sidecar.confirmed(tuple(done))
+    sidecar.store(repository.objects)
+    failpoints.hit("write.confirmed")
+    published = [as_published(t, t.version or 0, t.rows or 0) for t in sidecar.tables]
+    commit = planned_commit(sidecar, base, published)
+    lock.check()
+    repository.history.publish(base, commit, published)
+    failpoints.hit("write.published")
+    return commit, outcomes
+
+
+def _fork_and_stage(repository: Repository, item: _Prepared) -> StagedWrite:
+    assert item.ref.branch is not None
+    repository.tables.create_branch(item.table.ref, item.table.version, item.ref.branch)
+    failpoints.hit("write.forked")
+    staged = item.change.stage(repository.tables, repository.tables.open(item.ref))
+    assert staged is not None
+    return replace(staged, transaction_id=item.transaction_id)
+
+
+def _resolve(
+    repository: Repository, lock: EffectLock, sidecar: Sidecar, error: Exception
+) -> WriteResult:
+    """A failure after arming: finish or undo the write here and now, if that is possible."""
+    try:
+        outcome = recover(repository, lock, sidecar)
+    except Exception:
+        # The sidecar is still there: the next writer, or the next open, resolves it.
+        raise error from None
+    if outcome.commit == sidecar.commit_id:
+        return WriteResult(repository.history.commit(sidecar.commit_id), {})
+    raise error

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+
+QUERY = "query adults() { match { $p: Person $p.age >= 18 } return { $p.name } }"
+
+
+def test_a_query_of_a_file_is_explained(run, files):
+    ran = run("explain", "--schema", "schema.pg", "--query", "queries.gq", "friends")
+    assert ran.code == 0
+    assert ran.err == ""
+    lines = ran.out.splitlines()
+    assert lines[:2] == ["query friends", "  Whom somebody knows"]
+    for expected in (
+        "parameters",
+        "  $name  String",
+        "fields",
+        "  f.name  String",
+        "reads",
+        "plan",
+    ):
+        assert expected in lines
+    assert "writes" not in lines
+
+
+def test_all_queries_of_a_file_are_explained(run, files):
+    ran = run("explain", "--schema", "schema.pg", "--query", "queries.gq")
+    assert [li for li in ran.out.splitlines() if li.startswith("query ")] == [
+        "query friends",
+        "query add",
+    ]
+
+
+def test_a_text_is_explained(run, files):
+    assert "query adults" in run("explain", "--schema", "schema.pg", "-e", QUERY).out
+
+
+def test_json_has_the_description_and_the_plan(run, files):
+    ran = run("explain", "--schema", "schema.pg", "-e", QUERY, "adults", "--json")
+    assert ran.json["name"] == "adults"
+    assert [f["name"] for f in ran.json["fields"]] == ["p.name"]
+    assert "Person" in ran.json["plan"]
+    every = run("explain", "--schema", "schema.pg", "-e", QUERY, "--json").json
+    assert every == [ran.json]
+
+
+def test_the_schema_setting_is_the_default(run, files, monkeypatch):
+    monkeypatch.setenv("OMNIGRAPH_SCHEMA", "schema.pg")
+    assert run("explain", "-e", QUERY).code == 0
+
+
+def test_an_unknown_query_name_is_an_error_with_a_hint(run, files):
+    ran = run("explain", "--schema", "schema.pg", "--query", "queries.gq", "freinds")
+    assert ran.code == 1
+    assert "there is no query `freinds` in queries.gq; did you mean `friends`?" in ran.err
+
+
+def test_a_wrong_query_is_shown_with_a_caret_on_stderr(run, files):
+    ran = run("explain", "--schema", "schema.pg", "-e", QUERY.replace("$p.age", "$p.aeg"))
+    assert (ran.code, ran.out) == (1, "")
+    assert "^" in ran.err
+    assert "did you mean `age`?" in ran.err
+    ran = run("explain", "--schema", "schema.pg", "-e", "query", "--json")
+    assert ran.json["error"] == "QueryError"
+    assert ran.json["diagnostics"]
+
+
+def test_a_wrong_schema_is_shown(run, files):
+    (files / "bad.pg").write_text("node Person { name: Strin }")
+    ran = run("explain", "--schema", "bad.pg", "-e", QUERY)
+    assert ran.code == 1
+    assert "bad.pg:1:21: error" in ran.err
+
+
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        (("--schema", "schema.pg"), "either --query FILE or -e TEXT"),
+        (("--schema", "schema.pg", "--query", "queries.gq", "-e", QUERY), "either --query"),
+        (("-e", QUERY), "no schema given; pass --schema FILE or set OMNIGRAPH_SCHEMA"),
+    ],
+)
+def test_what_is_missing_or_too_much_is_a_usage_error(run, files, arguments, message):
+    ran = run("explain", *arguments)
+    assert ran.code == 2
+    assert message in ran.err

@@ -1,0 +1,49 @@
+"""What all tests share: the `--update-cases` option and Hypothesis's profiles."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# No deadline: on a busy machine it fails tests for being scheduled late; hangs are stopped by
+# pytest-timeout.
+settings.register_profile("default", deadline=None, print_blob=True)
+settings.register_profile(
+    "soak",
+    deadline=None,
+    print_blob=True,
+    max_examples=100_000,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("soak" if os.environ.get("OMNIGRAPH_SOAK_SECONDS") else "default")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-cases",
+        action="store_true",
+        dest="update_cases",
+        help="write what the code does now into the expected parts of text cases and README",
+    )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Run in one process when files are rewritten: two would write over each other."""
+    return 0 if config.getoption("update_cases") else None
+
+
+@pytest.fixture
+def update_cases(request: pytest.FixtureRequest) -> bool:
+    """True when expected outputs are to be rewritten instead of compared."""
+    return bool(request.config.getoption("update_cases"))
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the developer's own OMNIGRAPH_ variables out of the tests."""
+    for name in list(os.environ):
+        if name.startswith("OMNIGRAPH_") and name != "OMNIGRAPH_SOAK_SECONDS":
+            monkeypatch.delenv(name)

@@ -1,0 +1,192 @@
+"""Every step of the protocol × {raise, SIGKILL}: the write is there whole, or not at all."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from _pytest.mark.structures import ParameterSet
+
+from omnigraph.errors import AlreadyExists
+from omnigraph.failpoints import POINTS
+from omnigraph.graph import Graph, init, open
+from omnigraph.writes.sidecar import list_sidecars
+from tests.crash import scenarios
+from tests.crash.children import KILLED, run_child
+from tests.crash.scenarios import SCENARIOS, Scenario, content, make_graph, scenario_write
+
+WRITE_POINTS = [p for p in POINTS if p.startswith("write.")]
+BRANCHES = ("main", "draft", "working")
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("template") / "graph"
+    make_graph(str(place))
+    return place
+
+
+@pytest.fixture(scope="module")
+def outcomes(template: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple]:
+    """Per scenario the content of all branches before and after."""
+    found = {}
+    for scenario in SCENARIOS:
+        place = tmp_path_factory.mktemp(scenario.name) / "graph"
+        shutil.copytree(template, place)
+        with open(place) as graph:
+            before = {b: content(graph, b) for b in BRANCHES}
+            graph.write_batches(scenarios.batches(graph, scenario.name), branch=scenario.branch)
+            found[scenario.name] = (before, {b: content(graph, b) for b in BRANCHES})
+        assert found[scenario.name][0] != found[scenario.name][1]
+    return found
+
+
+def assert_sound(graph: Graph, scenario: Scenario, outcomes: dict[str, tuple]) -> bool:
+    """Check all that must hold after any death; gives whether the write took effect."""
+    before, after = outcomes[scenario.name]
+    now = {b: content(graph, b) for b in BRANCHES}
+    assert now in (before, after)
+    assert graph.check().problems == ()
+    assert list_sidecars(graph._repository.objects) == []
+    written = [c for c in graph.commits(scenario.branch) if c.actor == "child"]
+    assert len(written) == (1 if now == after else 0)
+    return bool(now == after)
+
+
+def cases() -> list[ParameterSet]:
+    found = []
+    for scenario in SCENARIOS:
+        for point in WRITE_POINTS:
+            times = 1
+            if point == "write.table_committed":
+                times = scenario.tables
+            elif point == "write.forked":
+                times = scenario.forks
+            for skip in range(times):
+                for action in ("raise", "kill"):
+                    name = f"{scenario.name}-{point}-{skip}-{action}"
+                    found.append(pytest.param(scenario, point, action, skip, id=name))
+    return found
+
+
+@pytest.mark.parametrize(("scenario", "point", "action", "skip"), cases())
+def test_a_write_that_dies_is_whole_or_absent_after_the_next_open(
+    scenario: Scenario,
+    point: str,
+    action: str,
+    skip: int,
+    template: Path,
+    outcomes: dict[str, tuple],
+    tmp_path: Path,
+) -> None:
+    place = str(tmp_path / "graph")
+    shutil.copytree(template, place)
+    code = run_child(scenario_write, place, scenario.name, scenario.branch, point, action, skip)
+    if action == "kill":
+        assert code == KILLED
+    else:
+        # A failure after the confirmation is mended by the writer itself: the call succeeds.
+        assert code in (0, 3)
+    with open(place, mode="r") as reader:
+        # Before anybody recovers, a reader sees the state before or after, never half of it.
+        before, after = outcomes[scenario.name]
+        assert {b: content(reader, b) for b in BRANCHES} in (before, after)
+    armed = point not in ("write.prepared", "write.locked", "write.revalidated", "write.finished")
+    with open(place) as graph:
+        took_effect = assert_sound(graph, scenario, outcomes)
+        assert took_effect == (
+            code == 0
+            or point in ("write.published", "write.finished")
+            or (action == "kill" and all_effects_done(scenario, point, skip))
+        )
+        assert len(graph.recoveries()) == (1 if armed else 0)
+        # And the graph can be written to as if nothing had happened.
+        graph.write_batches(
+            {"City": ("append", scenarios.cities(graph, ["Oslo"]))}, branch=scenario.branch
+        )
+        assert graph.check().problems == ()
+
+
+def all_effects_done(scenario: Scenario, point: str, skip: int) -> bool:
+    """After the last table commit the write is rolled forward, not back."""
+    if point == "write.confirmed":
+        return True
+    return point == "write.table_committed" and skip == scenario.tables - 1
+
+
+@pytest.mark.parametrize("point", [p for p in POINTS if p.startswith("recovery.")])
+@pytest.mark.parametrize("state", ["half", "confirmed"])
+def test_recovery_that_is_killed_is_finished_by_the_next_one(
+    point: str, state: str, template: Path, outcomes: dict[str, tuple], tmp_path: Path
+) -> None:
+    scenario = next(s for s in SCENARIOS if s.name == "two_tables")
+    place = str(tmp_path / "graph")
+    shutil.copytree(template, place)
+    died_at = "write.table_committed" if state == "half" else "write.confirmed"
+    assert run_child(scenario_write, place, "two_tables", "main", died_at, "kill", 0) == KILLED
+    first = run_child(scenarios.open_with, place, point, "kill")
+    if point == "recovery.table_restored" and state == "confirmed":
+        assert first == 0
+    else:
+        assert first == KILLED
+        run_child(scenarios.open_with, place, point, "kill")
+    with open(place) as graph:
+        assert assert_sound(graph, scenario, outcomes) == (state == "confirmed")
+        assert len(graph.recoveries()) == 1
+        kinds = {"half": {"RolledBack"}, "confirmed": {"RolledForward", "Finished"}}
+        assert graph.recoveries()[0].kind in kinds[state]
+
+
+@pytest.mark.parametrize("action", ["raise", "kill"])
+@pytest.mark.parametrize(
+    ("point", "skip"),
+    [(p, 0) for p in POINTS if p.startswith("init.")] + [("init.table_created", 2)],
+)
+def test_an_init_that_dies_can_be_run_again(
+    point: str, skip: int, action: str, tmp_path: Path
+) -> None:
+    place = str(tmp_path / "graph")
+    assert run_child(scenarios.init_with, place, point, action, skip) != 0
+    if point == "init.manifest_created":
+        with pytest.raises(AlreadyExists):
+            init(place, scenarios.SCHEMA)
+    else:
+        init(place, scenarios.SCHEMA).close()
+    with open(place) as graph:
+        assert graph.check().problems == ()
+        assert [t.rows for t in graph.snapshot().tables] == [0, 0, 0, 0]
+        assert not (tmp_path / "graph" / "__init_claim.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("verb", "point"), [("create", "branch.created"), ("delete", "branch.deleted")]
+)
+def test_a_branch_change_that_dies_leaves_a_sound_graph(
+    verb: str, point: str, template: Path, tmp_path: Path
+) -> None:
+    place = str(tmp_path / "graph")
+    shutil.copytree(template, place)
+    assert run_child(scenarios.branch_with, place, verb, point, "kill") == KILLED
+    with open(place) as graph:
+        names = [b.name for b in graph.branches]
+        assert ("new" in names) if verb == "create" else ("working" not in names)
+        assert graph.check().problems == ()
+        if verb == "delete":
+            graph.branches.create("working")
+        else:
+            graph.branches.delete("new")
+            graph.branches.create("new")
+        branch = "working" if verb == "delete" else "new"
+        rows = scenarios.people(graph, {"new": 1})
+        graph.write_batches({"Person": ("merge", rows)}, branch=branch)
+        assert graph.snapshot(branch).count("Person") == 3
+        assert graph.check().problems == ()
+
+
+def test_every_failpoint_is_used_once() -> None:
+    source = Path(__file__).parents[2] / "src" / "omnigraph"
+    text = "\n".join(p.read_text() for p in source.rglob("*.py") if p.name != "failpoints.py")
+    assert {p: text.count(f'failpoints.hit("{p}")') for p in POINTS} == dict.fromkeys(POINTS, 1) | {
+        "recovery.published": 2
+    }

@@ -1,0 +1,82 @@
+"""A real S3 server process (moto) on 127.0.0.1, behind a proxy that can misbehave."""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.s3.faulty_proxy import FaultyProxy
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[int]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    server = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + 40
+        while True:
+            try:
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+                connection.request("PUT", "/graphs")
+                assert connection.getresponse().status == 200
+                break
+            except OSError:
+                assert server.poll() is None, "the S3 server did not start"
+                assert time.monotonic() < deadline, "the S3 server does not answer"
+                time.sleep(0.1)
+            finally:
+                connection.close()
+        yield port
+    finally:
+        server.kill()
+        server.wait()
+
+
+@pytest.fixture(scope="session")
+def proxy(s3_server: int) -> Iterator[FaultyProxy]:
+    proxy = FaultyProxy(s3_server)
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture
+def place(s3_server: int, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A fresh `s3://` address."""
+    return _address(s3_server, monkeypatch)
+
+
+@pytest.fixture
+def faulty_place(proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A fresh `s3://` address; everything that opens it goes through the proxy."""
+    return _address(proxy.port, monkeypatch)
+
+
+def _address(port: int, monkeypatch: pytest.MonkeyPatch) -> str:
+    address = f"http://127.0.0.1:{port}"
+    for name, value in {
+        "AWS_ENDPOINT": address,
+        "AWS_ENDPOINT_URL": address,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": "us-east-1",
+        "AWS_ALLOW_HTTP": "true",
+        "OMNIGRAPH_LEASE_SECONDS": "1.5",
+        "OMNIGRAPH_LOCK_WAIT_SECONDS": "20",
+    }.items():
+        monkeypatch.setenv(name, value)
+    return f"s3://graphs/{next(_numbers)}/graph"

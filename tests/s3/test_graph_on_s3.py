@@ -1,0 +1,207 @@
+"""The same protocol on an object store: whole commits, leases, recovery from any death."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import pytest
+
+from omnigraph.errors import AlreadyExists, NotFound, OmnigraphError, ReadSetConflict, StorageError
+from omnigraph.graph import Graph, init, open
+from omnigraph.storage.location import Location
+from omnigraph.storage.lock import LockTimes, effect_lock
+from omnigraph.storage.objects import Objects
+from omnigraph.writes.sidecar import list_sidecars
+from tests.crash.children import KILLED, run_child
+from tests.crash.scenarios import (
+    SCENARIOS,
+    Scenario,
+    batches,
+    cities,
+    content,
+    make_graph,
+    people,
+)
+from tests.s3.children import in_env, init_in_env
+from tests.s3.faulty_proxy import Fault, FaultyProxy
+
+BRANCHES = ("main", "draft", "working")
+
+
+def environment() -> dict[str, str]:
+    return {k: v for k, v in os.environ.items() if k.startswith(("AWS_", "OMNIGRAPH_"))}
+
+
+def everything(graph: Graph) -> dict[str, object]:
+    return {branch: content(graph, branch) for branch in BRANCHES}
+
+
+def test_control_objects_have_create_and_conditional_replace(place: str) -> None:
+    objects = Objects(Location.of(place))
+    assert objects.read("a") is None
+    assert objects.create("a", b"1")
+    assert not objects.create("a", b"2")
+    first = objects.read("a")
+    assert first is not None and first.data == b"1" and first.tag is not None
+    assert objects.replace("a", b"3", first.tag)
+    assert not objects.replace("a", b"4", first.tag)
+    objects.write("folder/b", b"5")
+    assert objects.paths("folder") == ["folder/b"]
+    assert objects.top_level() == ["a", "folder"]
+    objects.delete("a")
+    objects.delete("a")
+    objects.delete_folder("folder")
+    assert objects.top_level() == []
+
+
+def test_a_graph_lives_on_s3(place: str) -> None:
+    make_graph(place)
+    with open(place) as graph, open(place) as other:
+        with pytest.raises(AlreadyExists):
+            init(place, "node A { name: String }")
+        head = graph.commits()[0].id
+        graph.write_batches({"Person": ("merge", people(graph, {"eve": 1}))}, branch="draft")
+        assert other.snapshot("draft").count("Person") == 3
+        assert other.snapshot().count("Person") == 2
+        assert other.snapshot(commit=head).count("Person") == 2
+        graph.branches.delete("draft")
+        assert [b.name for b in other.branches] == ["main", "working"]
+        assert other.check().problems == ()
+    with pytest.raises(NotFound):
+        open(place + "-elsewhere")
+
+
+@pytest.mark.parametrize("scenario", [SCENARIOS[1], SCENARIOS[-1]], ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "point", ["write.armed", "write.table_committed", "write.confirmed", "write.published"]
+)
+def test_a_write_that_is_killed_is_whole_or_absent(
+    place: str, scenario: Scenario, point: str
+) -> None:
+    make_graph(place)
+    with open(place) as graph:
+        before = everything(graph)
+    code = run_child(in_env, environment(), place, scenario.name, scenario.branch, point, "kill", 0)
+    assert code == KILLED
+    # The lease of the dead writer runs out by itself.
+    with open(place) as graph:
+        now = everything(graph)
+        whole = [c for c in graph.commits(scenario.branch) if c.actor == "child"]
+        assert (now == before) == (not whole)
+        assert graph.check().problems == ()
+        assert list_sidecars(graph._repository.objects) == []
+        assert len(graph.recoveries()) == 1
+        graph.write_batches({"City": ("append", cities(graph, ["Oslo"]))}, branch=scenario.branch)
+
+
+def test_an_init_that_is_killed_can_be_run_again(place: str) -> None:
+    child = run_child(init_in_env, environment(), place, "init.table_created", "kill", 1)
+    assert child == KILLED
+    make_graph(place)
+    assert open(place).check().problems == ()
+
+
+def test_one_lease_holder_at_a_time(place: str) -> None:
+    location = Location.of(place)
+    times = LockTimes(wait=30, lease=4.0)
+    inside, most, guard = 0, 0, threading.Lock()
+
+    def work() -> None:
+        nonlocal inside, most
+        for _ in range(3):
+            with effect_lock(location, Objects(location), times) as lock:
+                with guard:
+                    inside += 1
+                    most = max(most, inside)
+                time.sleep(0.05)
+                lock.check()
+                with guard:
+                    inside -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1
+
+
+def test_a_lease_is_renewed_while_it_is_held(place: str) -> None:
+    location = Location.of(place)
+    with effect_lock(location, Objects(location), LockTimes(wait=1, lease=4.0)) as lock:
+        time.sleep(6)
+        lock.check()
+        with (
+            pytest.raises(StorageError, match="lease"),
+            effect_lock(location, Objects(location), LockTimes(wait=0.5, lease=1.0)),
+        ):
+            pass
+
+
+def test_a_holder_that_lost_its_lease_is_stopped(place: str) -> None:
+    location = Location.of(place)
+    objects = Objects(location)
+    with effect_lock(location, objects, LockTimes(wait=1, lease=1.0)) as lock:
+        # Somebody with a better clock took it over: renewing fails from now on.
+        objects.write("__locks/effect.lease.json", b'{"holder":"x","token":9,"expires":0}')
+        time.sleep(1.2)
+        with pytest.raises(ReadSetConflict):
+            lock.check()
+
+
+FAULTS: tuple[Fault, ...] = ("refuse", "lose_answer", "repeat", "slow")
+
+
+def requests_of_a_write(place: str, proxy: FaultyProxy) -> int:
+    """How many requests one write takes, from a handle that is open already."""
+    make_graph(place)
+    graph = open(place)
+    proxy.arm(0, "slow")
+    graph.write_batches(batches(graph, "two_tables"), actor="child")
+    return proxy.disarm()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_request_that_goes_wrong_never_halves_a_write(
+    faulty_place: str, proxy: FaultyProxy, fault: Fault
+) -> None:
+    count = requests_of_a_write(faulty_place + "-count", proxy)
+    assert count > 10
+    # A sample here, every request in the soak test below.
+    for number in range(2, count + 1, count // (2 if fault == "slow" else 4)):
+        check_one_fault(f"{faulty_place}-{number}", proxy, number, fault)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_request_that_goes_wrong_never_halves_a_write(
+    faulty_place: str, proxy: FaultyProxy, fault: Fault
+) -> None:
+    count = requests_of_a_write(faulty_place + "-count", proxy)
+    for number in range(1, count + 1):
+        check_one_fault(f"{faulty_place}-{number}", proxy, number, fault)
+
+
+def check_one_fault(place: str, proxy: FaultyProxy, number: int, fault: Fault) -> None:
+    make_graph(place)
+    graph = open(place)
+    before = everything(graph)
+    proxy.arm(number, fault)
+    failed: OmnigraphError | None = None
+    try:
+        graph.write_batches(batches(graph, "two_tables"), actor="child")
+    except OmnigraphError as error:
+        failed = error
+    finally:
+        proxy.disarm()
+    note = f"request {number}, {fault}: {failed!r}; {proxy.log}"
+    with open(place) as after:
+        now = everything(after)
+        commits = [c for c in after.commits() if c.actor == "child"]
+        assert len(commits) in ((1,) if failed is None else (0, 1)), note
+        assert (now != before) == bool(commits), note
+        assert after.check().problems == (), note
+        assert list_sidecars(after._repository.objects) == [], note

@@ -1,0 +1,160 @@
+"""Compaction changes how a table is stored, and nothing else."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from omnigraph.errors import StorageError
+from omnigraph.storage.tables import NewColumn, TableRef
+from tests.storage.people import (
+    INDICES,
+    QUESTIONS,
+    SCHEMA,
+    append,
+    commit,
+    content,
+    people,
+    plan,
+    vector,
+)
+
+
+def compact(tables, ref, **options):
+    return commit(tables, tables.stage_compaction(tables.open(ref), **options))
+
+
+def test_staging_moves_no_head_and_leaves_no_version_behind(tables, place, tmp_path):
+    commit(tables, tables.stage_indices(tables.open(place), INDICES))
+    head = tables.head(place)
+    files = set(tmp_path.rglob("*.manifest"))
+    assert tables.stage_compaction(tables.open(place)) is not None
+    assert tables.head(place) == head
+    assert set(tmp_path.rglob("*.manifest")) == files
+
+
+def test_content_and_row_ids_stay(tables, one_row_gone):
+    before, head = content(tables, one_row_gone), tables.head(one_row_gone)
+    staged = tables.stage_compaction(tables.open(one_row_gone))
+    made = commit(tables, staged)
+    assert (made.version, made.rows) == (head + 1, 399)
+    assert [v.transaction_id for v in tables.versions_after(one_row_gone, head)] == [
+        staged.transaction_id
+    ]
+    assert len(tables.open(one_row_gone).fragment_ids) == 1
+    assert content(tables, one_row_gone) == before
+
+
+def test_a_table_that_is_compact_has_nothing_to_do(tables, place):
+    compact(tables, place)
+    assert tables.stage_compaction(tables.open(place)) is None
+
+
+def test_an_empty_table_has_nothing_to_do(tables):
+    tables.create("t", SCHEMA)
+    assert tables.stage_compaction(tables.open(TableRef("t"))) is None
+
+
+def test_fragments_have_the_size_that_is_asked_for(tables, place):
+    compact(tables, place, rows_per_fragment=200)
+    assert len(tables.open(place).fragment_ids) == 2
+
+
+def test_all_indexes_stay_in_use(tables, place):
+    commit(tables, tables.stage_indices(tables.open(place), INDICES))
+    answers = {q: tables.open(place).count(q) for q in QUESTIONS.values()}
+    compact(tables, place)
+    assert {(i.segments, i.uncovered) for i in tables.open(place).indices()} == {(1, 0)}
+    for name, question in QUESTIONS.items():
+        assert name in plan(tables, place, question)
+        assert tables.open(place).count(question) == answers[question]
+    assert tables.open(place).search("bio", "number7")["id"].to_pylist() == ["p7"]
+    assert tables.open(place).nearest("vec", vector(7), 1)["id"].to_pylist() == ["p7"]
+
+
+def test_every_row_is_found_by_a_rebuilt_btree(tables, one_row_gone):
+    commit(tables, tables.stage_indices(tables.open(one_row_gone), INDICES[:2]))
+    compact(tables, one_row_gone)
+    snapshot = tables.open(one_row_gone)
+    for number in range(0, 400, 7):
+        rows = snapshot.read(["id", "bio"], where=f"id = 'p{number}'").to_pylist()
+        assert rows == [{"id": f"p{number}", "bio": f"quick brown fox number{number}"}]
+    assert snapshot.count("id = 'p5'") == 0
+
+
+def test_an_index_in_several_segments_stays_in_use(tables, place):
+    commit(tables, tables.stage_indices(tables.open(place), INDICES))
+    for first in (500, 510):
+        append(tables, place, first, first + 10)
+    commit(tables, tables.stage_indices(tables.open(place), INDICES, extend=True))
+    compact(tables, place)
+    assert {(i.segments, i.uncovered) for i in tables.open(place).indices()} == {(2, 0)}
+    assert [tables.open(place).count(f"id = 'p{n}'") for n in (5, 505, 515)] == [1, 1, 1]
+    assert tables.open(place).search("bio", "fox").num_rows == 420
+
+
+def test_an_inherited_btree_lags_on_a_fork_and_can_be_extended(tables, place):
+    commit(tables, tables.stage_indices(tables.open(place), INDICES))
+    tables.create_branch(place, tables.head(place), "other")
+    other = TableRef(place.path, "other")
+    compact(tables, other)
+    uncovered = {i.name: i.uncovered for i in tables.open(other).indices()}
+    assert uncovered == {spec.name: int(spec.kind == "btree") for spec in INDICES}
+    assert tables.open(other).count("id = 'p7'") == 1
+    commit(tables, tables.stage_indices(tables.open(other), INDICES, extend=True))
+    assert {(i.segments, i.uncovered) for i in tables.open(other).indices()} == {(1, 0)}
+    assert "id_btree" in plan(tables, other, "id = 'p7'")
+    assert tables.open(other).count("id = 'p7'") == 1
+
+
+def test_a_table_can_be_written_after_it(tables, place):
+    commit(tables, tables.stage_indices(tables.open(place), INDICES))
+    compact(tables, place)
+    commit(tables, tables.stage_merge(tables.open(place), people(398, 410, bio="turtle")))
+    commit(tables, tables.stage_delete(tables.open(place), "id = 'p0'"))
+    commit(tables, tables.stage_indices(tables.open(place), INDICES))
+    compact(tables, place)
+    assert len(tables.open(place).fragment_ids) == 1
+    assert tables.open(place).count() == 409
+    assert tables.open(place).search("bio", "turtle").num_rows == 12
+    assert [tables.open(place).count(f"id = 'p{n}'") for n in (0, 1, 399, 409)] == [0, 1, 1, 1]
+
+
+def test_changed_columns_are_compacted(tables, place):
+    new = [NewColumn(pa.field("n", pa.int64()), 7), NewColumn(pa.field("m", pa.utf8()))]
+    commit(tables, tables.stage_schema(tables.open(place), adds=new, drops=["age"]))
+    append_rows = people(400, 401).drop_columns(["age"])
+    append_rows = append_rows.append_column("n", pa.array([1])).append_column("m", pa.array(["x"]))
+    schema = tables.open(place).schema
+    commit(tables, tables.stage_append(tables.open(place), append_rows.cast(schema)))
+    before = content(tables, place)
+    compact(tables, place)
+    assert content(tables, place) == before
+    assert tables.open(place).schema.equals(schema, check_metadata=True)
+
+
+def test_fragment_ids_that_were_in_use_are_not_used_again(tables, place):
+    commit(tables, tables.stage_indices(tables.open(place), INDICES[:3]))
+    append(tables, place, 500, 510)
+    commit(tables, tables.stage_delete(tables.open(place), "id >= 'p500' and id < 'p51'"))
+    used = max(tables.open(place).fragment_ids) + 1
+    compact(tables, place)
+    assert min(tables.open(place).fragment_ids) > used
+
+
+def test_a_stale_compaction_is_refused(tables, place):
+    staged = tables.stage_compaction(tables.open(place))
+    append(tables, place, 500, 510)
+    with pytest.raises(StorageError, match="two fragments"):
+        commit(tables, staged)
+    assert tables.open(place).count() == 410
+
+
+def test_a_compaction_can_be_undone(tables, place):
+    commit(tables, tables.stage_indices(tables.open(place), INDICES))
+    head, before = tables.head(place), content(tables, place)
+    compact(tables, place)
+    commit(tables, tables.stage_restore(place, head))
+    assert content(tables, place) == before
+    assert "id_btree" in plan(tables, place, "id = 'p7'")
+    assert tables.open(place).count("id = 'p7'") == 1

@@ -1,0 +1,197 @@
+"""What a snapshot of a table can tell."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from omnigraph.errors import NotFound, StorageError, UsageError
+from omnigraph.language import compile_schema
+from omnigraph.language.schema.arrow import table_schema
+from omnigraph.storage.tables import IndexSpec, TableRef
+from tests.storage.people import INDICES, commit, people, vector
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "indexed"])
+def snapshot(request, tables, place):
+    if request.param:
+        commit(tables, tables.stage_indices(tables.open(place), INDICES))
+    return tables.open(place)
+
+
+def names(rows):
+    return rows["id"].to_pylist()
+
+
+def test_rows_are_read_whole_in_part_and_in_batches(snapshot):
+    assert snapshot.read().num_rows == snapshot.count() == 400
+    assert snapshot.read(["age"], where="age < 3", limit=4).to_pydict().keys() == {"age"}
+    assert snapshot.read(limit=4).num_rows == 4
+    batches = list(snapshot.batches(["id"], where="team = 'red'"))
+    assert sum(batch.num_rows for batch in batches) == snapshot.count("team = 'red'") == 134
+
+
+# --- take ---
+
+
+def test_rows_are_taken_in_the_order_of_their_ids(snapshot):
+    rows = snapshot.read(["id", "_rowid"]).to_pylist()
+    wanted = [rows[n] for n in (399, 0, 250, 0)]
+    taken = snapshot.take([row["_rowid"] for row in wanted], ["id"])
+    assert names(taken) == [row["id"] for row in wanted]
+    assert taken.column_names == ["id"]
+    assert snapshot.take([rows[7]["_rowid"]]).column_names == snapshot.schema.names
+
+
+def test_nothing_is_taken_for_no_ids(snapshot):
+    assert snapshot.take([], ["id"]).num_rows == 0
+
+
+def test_a_row_that_is_gone_is_not_found(tables, one_row_gone):
+    before = tables.open(one_row_gone, tables.head(one_row_gone) - 1)
+    (gone,) = before.read(["_rowid"], where="id = 'p5'")["_rowid"].to_pylist()
+    assert names(before.take([gone], ["id"])) == ["p5"]
+    with pytest.raises(NotFound, match="1 of 2 rows are not in version"):
+        tables.open(one_row_gone).take([gone, gone + 1])
+
+
+def test_row_ids_stay_over_an_update_and_a_compaction(tables, place):
+    (row,) = tables.open(place).read(["_rowid"], where="id = 'p5'")["_rowid"].to_pylist()
+    commit(tables, tables.stage_merge(tables.open(place), people(5, 6, age=99)))
+    commit(tables, tables.stage_compaction(tables.open(place)))
+    assert tables.open(place).take([row], ["id", "age"]).to_pylist() == [{"id": "p5", "age": 99}]
+
+
+# --- text ---
+
+
+def test_any_word_all_words_and_a_phrase(snapshot):
+    def found(text, mode):
+        return sorted(names(snapshot.search("bio", text, mode=mode, columns=["id"])))
+
+    assert found("number7 number8", "any") == ["p7", "p8"]
+    assert found("fox number7", "all") == ["p7"]
+    assert len(found("brown fox", "phrase")) == 400
+    assert found("fox brown", "phrase") == []
+    assert found("nothing", "any") == []
+
+
+def test_the_best_comes_first_with_its_score(snapshot):
+    rows = snapshot.search("bio", "fox number7", columns=["id", "age"], limit=3)
+    assert rows.column_names == ["id", "age", "_score"]
+    assert rows.num_rows == 3
+    assert names(rows)[0] == "p7"
+    scores = rows["_score"].to_pylist()
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_search_looks_only_at_rows_that_match(snapshot):
+    rows = snapshot.search("bio", "fox", where="age = 30", columns=["id"])
+    assert sorted(names(rows)) == ["p120", "p210", "p30", "p300", "p390"]
+
+
+@pytest.mark.parametrize("covered", ["nothing", "everything", "a part"])
+def test_spelling_mistakes_are_forgiven(tables, place, covered):
+    if covered == "a part":
+        commit(tables, tables.stage_delete(tables.open(place), "id in ('p7', 'p8', 'p70')"))
+    if covered != "nothing":
+        commit(tables, tables.stage_indices(tables.open(place), INDICES))
+    if covered == "a part":
+        back = [people(7, 9), people(70, 71)]
+        commit(tables, tables.stage_append(tables.open(place), pa.concat_tables(back)))
+
+    def found(text, edits):
+        rows = tables.open(place).search("bio", text, mode="fuzzy", edits=edits, columns=["id"])
+        assert len(set(names(rows))) == rows.num_rows
+        return set(names(rows))
+
+    near = (*range(10), *range(17, 98, 10), *range(70, 80))
+    assert found("nunber7", 0) == set()
+    assert found("nunber7", 1) == {"p7"}
+    assert found("number7", 1) == {f"p{n}" for n in near}
+    assert len(found("qiuck", 2)) == 400
+    # Words are compared without their endings.
+    assert len(found("foxing", 1)) == 400
+    # More similar words than Lance looks for by itself.
+    assert len(found("number77", 2)) > 100
+
+
+def test_a_filter_and_a_limit_hold_for_fuzzy_words(snapshot):
+    rows = snapshot.search("bio", "quik", mode="fuzzy", where="age = 30", columns=["id"])
+    assert sorted(names(rows)) == ["p120", "p210", "p30", "p300", "p390"]
+    assert snapshot.search("bio", "quik", mode="fuzzy", limit=3).num_rows == 3
+
+
+def test_an_unknown_mode_and_column_are_refused(snapshot):
+    with pytest.raises(UsageError, match="search mode"):
+        snapshot.search("bio", "x", mode="wild")
+    with pytest.raises(StorageError, match="nothing"):
+        snapshot.search("nothing", "x")
+
+
+# --- vectors ---
+
+
+def test_the_nearest_come_first_with_their_distance(snapshot):
+    rows = snapshot.nearest("vec", vector(7), 3, columns=["id"], probes=4)
+    assert rows.column_names == ["id", "_distance"]
+    assert names(rows)[0] == "p7"
+    distances = rows["_distance"].to_pylist()
+    assert distances == sorted(distances)
+    assert distances[0] == pytest.approx(0, abs=1e-5)
+
+
+def test_nearness_does_not_depend_on_length(snapshot):
+    longer = [10 * value for value in vector(7)]
+    assert names(snapshot.nearest("vec", longer, 1)) == ["p7"]
+
+
+def test_k_rows_are_found_among_those_that_match(snapshot):
+    rows = snapshot.nearest("vec", vector(7), 5, where="age = 30", columns=["id"], probes=4)
+    assert sorted(names(rows)) == ["p120", "p210", "p30", "p300", "p390"]
+
+
+def test_a_vector_of_another_dimension_is_refused(snapshot):
+    with pytest.raises(StorageError, match=snapshot.ref.path):
+        snapshot.nearest("vec", [1.0, 2.0], 1)
+
+
+# --- blobs ---
+
+
+def test_a_blob_is_a_stream(tables):
+    schema = table_schema(
+        compile_schema("node Doc { name: String @key  file: Blob? }").nodes["Doc"]
+    )
+    ref = TableRef("nodes/docs")
+    tables.create(ref.path, schema)
+    values = [b"hello world", None, b"", b"x" * 3_000_000]
+    blobs = [
+        None if v is None else {"data": v, "uri": None, "position": None, "size": None}
+        for v in values
+    ]
+    names = [f"d{n}" for n in range(len(values))]
+    rows = pa.table({"id": names, "name": names, "file": blobs}, schema=schema)
+    commit(tables, tables.stage_append(tables.open(ref), rows))
+    for step in ("written", "compacted"):
+        snapshot = tables.open(ref)
+        row_ids = snapshot.read(["id", "_rowid"]).sort_by("id")["_rowid"].to_pylist()
+        streams = [snapshot.blob("file", row_id) for row_id in row_ids]
+        assert [None if s is None else s.read() for s in streams] == values
+        part = snapshot.blob("file", row_ids[0])
+        assert part is not None
+        part.seek(6)
+        assert part.read(3) == b"wor"
+        with pytest.raises(StorageError, match="nodes/docs"):
+            snapshot.blob("file", 999)
+        if step == "written":
+            more = rows.slice(0, 1).set_column(0, schema.field("id"), pa.array(["zz"]))
+            commit(tables, tables.stage_append(tables.open(ref), more))
+            commit(tables, tables.stage_compaction(tables.open(ref)))
+            commit(tables, tables.stage_delete(tables.open(ref), "id = 'zz'"))
+
+
+def test_the_list_of_indexes_is_sorted_by_name(tables, place):
+    specs = [IndexSpec("b", "age", "btree"), IndexSpec("a", "team", "bitmap")]
+    commit(tables, tables.stage_indices(tables.open(place), specs))
+    assert [i.name for i in tables.open(place).indices()] == ["a", "b"]
