@@ -13,6 +13,7 @@ from omnigraph import (
     AlreadyExists,
     ConflictError,
     Graph,
+    KeyConflict,
     NotFound,
     PreconditionFailed,
     ReadSetConflict,
@@ -512,3 +513,16 @@ def test_check_finds_edges_without_ends(graph: Graph):
     (problem,) = graph.check().problems
     assert (problem.branch, problem.table, problem.rule) == ("main", "edge:LivesIn", "ends")
     assert graph.check().to_dict()["problems"] == [problem.to_dict()]
+
+
+def test_an_append_is_strict_and_changes_nothing_when_an_id_is_there(graph: Graph):
+    graph.write_batches({"Person": ("append", people(ann=1))})
+    head = graph.commits()[0].id
+    with pytest.raises(KeyConflict, match="Person has 1 of the ids to append already: ann"):
+        graph.write_batches({"Person": ("append", people(ann=2, bob=3))})
+    many = people(**{f"p{n}": n for n in range(2000)}, ann=9)
+    with pytest.raises(KeyConflict) as caught:
+        graph.write_batches({"Person": ("append", many)})
+    assert caught.value.ids == ("ann",)
+    assert graph.commits()[0].id == head
+    assert graph.snapshot().read("Person")["age"].to_pylist() == [1]

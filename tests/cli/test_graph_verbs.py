@@ -406,15 +406,24 @@ def test_branch_delete_on_a_terminal_shows_the_loss_and_asks(
         {"Person": ("merge", people("eve"))}, branch="draft", actor="eve", message="An idea"
     )
     assert written.commit is not None
-    graph.tags.create("idea", written.commit.id)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("click.termui.visible_prompt_func", lambda _prompt="": answer)
     ran = run("branch", "delete", "g.omni", "draft")
     assert ran.code == code
     assert "1 commit of its own would be lost" in ran.err
     assert written.commit.id in ran.err and "by eve: An idea" in ran.err
-    assert "Tags that would name nothing any more: idea" in ran.err
     assert len(graph.branches.list()) == left
+
+
+def test_branch_delete_is_refused_while_a_tag_names_its_commits(run: Run, graph: Graph):
+    written = graph.write_batches({"Person": ("merge", people("eve"))}, branch="draft")
+    assert written.commit is not None
+    graph.tags.create("idea", written.commit.id)
+    ran = run("branch", "delete", "g.omni", "draft", "--yes")
+    assert ran.code == 3
+    assert "`idea` tags commits that only it has; delete the tag first" in ran.err
+    graph.tags.delete("idea")
+    assert run("branch", "delete", "g.omni", "draft", "--yes").code == 0
 
 
 def test_branch_delete_of_main_is_refused_without_asking(run: Run, graph: Graph):

@@ -354,7 +354,9 @@ class GraphModel(RuleBasedStateMachine):
         elif name == "nowhere":
             with pytest.raises(NotFound):
                 graph.branches.delete(name)
-        elif any(b.parent == name for b in self.branches.values()):
+        elif any(b.parent == name for b in self.branches.values()) or any(
+            self.commits[id][0] == name for id in self.tags.values()
+        ):
             with pytest.raises(ConflictError):
                 graph.branches.delete(name)
         else:
@@ -368,7 +370,6 @@ class GraphModel(RuleBasedStateMachine):
             gone = [id for id, (branch, _) in self.commits.items() if branch == name]
             for id in gone:
                 del self.commits[id]
-            self.tags = {t: id for t, id in self.tags.items() if id not in gone}
             if any(t.branch == name for t in held.tables):
                 with pytest.raises(NotFound):
                     self._content(held)

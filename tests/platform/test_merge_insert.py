@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import lance
 import pytest
+from lance import LanceDataset, LanceOperation, Transaction
+from lance.commit import CommitConflictError
+from lance.fragment import write_fragments
 
 from tests.platform.lance_tables import NO_KEY, create, ids, rows
 
@@ -115,3 +118,36 @@ def test_a_merge_on_a_version_before_a_compaction_of_its_row_is_refused(tmp_path
     lance.dataset(table.uri).optimize.compact_files()
     with pytest.raises(OSError, match=r"Too many concurrent writers|conflict"):
         publish(read, rows(1, text="new"))
+
+
+def replace(table, key, new):
+    fragments = write_fragments(
+        new, table, schema=table.schema, data_storage_version="2.2", enable_stable_row_ids=True
+    )
+    updated, removed = [], []
+    for fragment in table.get_fragments():
+        if fragment.count_rows(filter=f"id = '{key}'"):
+            left = fragment.delete(f"id = '{key}'")
+            (removed.append(fragment.fragment_id) if left is None else updated.append(left))
+    operation = LanceOperation.Update(
+        removed_fragment_ids=removed,
+        updated_fragments=updated,
+        new_fragments=list(fragments),
+        update_mode="rewrite_rows",
+    )
+    transaction = Transaction(read_version=table.version, operation=operation)
+    return LanceDataset.commit(table, transaction, max_retries=0)
+
+
+# Ledger._replace: the compare-and-swap without a join.
+@pytest.mark.parametrize("others", [(), (2,)], ids=["fragment removed", "fragment kept"])
+def test_two_updates_that_delete_the_same_row_conflict(tmp_path, others):
+    create(tmp_path / "t", rows(1, *others))
+    first, second = (lance.dataset(str(tmp_path / "t")) for _ in range(2))
+    made = replace(first, "r1", rows(1, text="first"))
+    assert made.version == first.version + 1
+    with pytest.raises(CommitConflictError):
+        replace(second, "r1", rows(1, text="second"))
+    table = lance.dataset(str(tmp_path / "t")).to_table(with_row_id=True)
+    assert sorted(table["id"].to_pylist()) == [f"r{n}" for n in (1, *others)]
+    assert len(set(table["_rowid"].to_pylist())) == 1 + len(others)

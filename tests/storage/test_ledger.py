@@ -64,6 +64,30 @@ def test_processes_lose_no_publish(tmp_path, ledger):
     assert sorted(found.values()) == list(range(1, 31))
 
 
+def test_replacing_one_known_row_is_the_same_as_merging(ledger):
+    base = newest(ledger)
+    made = ledger.publish(base, entries({"counter": 1, "a": 1}), replaced="counter")
+    assert made.version == base.version + 1
+    assert values(ledger) == {"counter": 1, "a": 1}
+    # What it gives can be published on at once, and is not changed by that.
+    again = ledger.publish(made, entries({"counter": 2, "b": 2}), replaced="counter")
+    assert values(ledger) == {"counter": 2, "a": 1, "b": 2}
+    for stale in (base, made):
+        with pytest.raises(ReadSetConflict):
+            ledger.publish(stale, entries({"counter": 9}), replaced="counter")
+    ledger.compact(None)
+    with pytest.raises(ReadSetConflict):
+        ledger.publish(again, entries({"counter": 9}), replaced="counter")
+    assert values(ledger) == {"counter": 2, "a": 1, "b": 2}
+
+
+def test_replacing_works_on_a_branch(ledger):
+    ledger.create_branch("b", None)
+    for number in range(5):
+        ledger.publish(newest(ledger, "b"), entries({"counter": number}), replaced="counter")
+    assert (values(ledger)["counter"], values(ledger, "b")["counter"]) == (0, 4)
+
+
 def test_branches_do_not_see_each_others_rows(ledger):
     ledger.create_branch("b", None)
     ledger.publish(newest(ledger, "b"), entries({"counter": 7}))
@@ -93,10 +117,11 @@ def test_compaction_drops_what_is_obsolete_and_keeps_what_branches_read(ledger):
     ledger.create_branch("b", None)
     for number in range(8):
         ledger.publish(newest(ledger), entries({"counter": number, f"k{number}": number}))
-    many = newest(ledger).fragments
-    ledger.compact(None, "object_id like 'k%' and value < 6", 2)
+    many = newest(ledger).small_fragments
+    ledger.prune(None, "object_id like 'k%' and value < 6", 2)
+    ledger.compact(None)
     assert values(ledger) == {"counter": 7, "k6": 6, "k7": 7}
-    assert newest(ledger).fragments < many
+    assert newest(ledger).small_fragments < many
     assert values(ledger, "b") == {"counter": 0}
     ledger.publish(newest(ledger), entries({"counter": 99}))
     assert values(ledger)["counter"] == 99
@@ -106,7 +131,8 @@ def test_a_publish_on_a_version_before_a_compaction_is_refused_or_right(ledger):
     for number in range(8):
         ledger.publish(newest(ledger), entries({"counter": number}))
     base = newest(ledger)
-    ledger.compact(None, "false", 3)
+    ledger.prune(None, "false", 3)
+    ledger.compact(None)
     try:
         ledger.publish(base, entries({"counter": 50}))
     except (ReadSetConflict, StorageError):

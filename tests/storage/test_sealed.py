@@ -34,11 +34,13 @@ ALLOWED = {
     # The manifest's publisher and its upkeep.
     ("ledger.py", "Ledger.create", "write_dataset"),
     ("ledger.py", "Ledger.publish", "execute"),
+    ("ledger.py", "Ledger._replace", "commit"),
+    ("ledger.py", "Ledger._replace", "delete"),
     ("ledger.py", "Ledger.set_metadata", "update_schema_metadata"),
     ("ledger.py", "Ledger.set_key", "update_field_metadata"),
-    ("ledger.py", "Ledger.compact", "delete"),
+    ("ledger.py", "Ledger.prune", "delete"),
     ("ledger.py", "Ledger.compact", "compact_files"),
-    ("ledger.py", "Ledger.compact", "cleanup_old_versions"),
+    ("ledger.py", "Ledger.prune", "cleanup_old_versions"),
     # On an empty table in memory, of which only the schema is used.
     ("columns.py", "_changed", "write_dataset"),
     ("columns.py", "_changed", "commit"),

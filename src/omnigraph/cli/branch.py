@@ -127,8 +127,4 @@ def _loss(graph: Graph, name: str) -> str:
         f"{counted(len(own), 'commit')} of its own would be lost. The newest:",
         f"  {last.id}, {moment(last.time)} UTC{one_line(by + what)}",
     ]
-    ids = {c.id for c in own}
-    tags = [tag for tag, id in graph.tags if id in ids]
-    if tags:
-        lines.append(f"Tags that would name nothing any more: {', '.join(tags)}")
     return "\n".join(lines)

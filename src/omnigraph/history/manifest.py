@@ -137,12 +137,16 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class ManifestState:
-    """The folded present state of one branch."""
+    """The folded present state of one branch.
+
+    `obsolete` counts the rows of tables' earlier versions that are still stored.
+    """
 
     version: int
     tables: Mapping[TableIdentity, PublishedTable]
     heads: Mapping[str, str]
     tags: Mapping[str, str]
+    obsolete: int = 0
 
     def by_name(self, name: str) -> PublishedTable | None:
         """Find a table by its type's name."""
@@ -156,6 +160,7 @@ def fold(version: int, rows: pa.Table) -> ManifestState:
     dropped: dict[TableIdentity, int] = {}
     heads: dict[str, str] = {}
     tags: dict[str, str] = {}
+    versions = 0
     for row in rows.to_pylist():
         kind = row["object_type"]
         if kind == "graph_head":
@@ -170,6 +175,7 @@ def fold(version: int, rows: pa.Table) -> ManifestState:
         if kind == "table":
             registered[identity] = (row["table_key"], row["location"])
         elif kind == "table_version":
+            versions += 1
             if identity not in newest or newest[identity][0] < row["table_version"]:
                 newest[identity] = (row["table_version"], row["table_branch"], row["row_count"])
         elif kind == "table_tombstone":
@@ -183,7 +189,11 @@ def fold(version: int, rows: pa.Table) -> ManifestState:
     }
     ordered = dict(sorted(tables.items(), key=lambda item: item[1].key))
     return ManifestState(
-        version, MappingProxyType(ordered), MappingProxyType(heads), MappingProxyType(tags)
+        version,
+        MappingProxyType(ordered),
+        MappingProxyType(heads),
+        MappingProxyType(tags),
+        versions - len(ordered),
     )
 
 
@@ -191,9 +201,14 @@ def advance(
     state: ManifestState, version: int, changed: Iterable[PublishedTable], commit: Commit
 ) -> ManifestState:
     """The state after a commit, told without reading it."""
-    tables = {**state.tables, **{t.identity: t for t in changed}}
-    heads = {**state.heads, commit.branch: commit.id}
-    return ManifestState(version, MappingProxyType(tables), MappingProxyType(heads), state.tags)
+    new = {t.identity: t for t in changed}
+    return ManifestState(
+        version,
+        MappingProxyType({**state.tables, **new}),
+        MappingProxyType({**state.heads, commit.branch: commit.id}),
+        state.tags,
+        state.obsolete + len(new),
+    )
 
 
 # --- rows ---

@@ -36,8 +36,10 @@ from omnigraph.storage.location import Location
 
 MANIFEST = "__manifest"
 
-#: Fragments at which a publish compacts the manifest, and versions of it that are kept.
-_COMPACT_AT = 16
+#: Small fragments at which a publish compacts the manifest; obsolete rows (beyond one per table)
+#: at which it drops them, with old versions of the manifest; and how many versions it keeps.
+_COMPACT_AT = 8
+_PRUNE_AT = 64
 _KEEP_VERSIONS = 64
 
 
@@ -202,13 +204,16 @@ class History:
         """
         changed = list(tables)
         rows = [version_row(t) for t in changed] + commit_rows(commit)
-        ledger = self._ledger.publish(base.ledger, as_table(rows))
+        head = f"graph_head:{commit.branch}"
+        ledger = self._ledger.publish(base.ledger, as_table(rows), replaced=head)
         state = advance(base.state, ledger.version, changed, commit)
         published = BranchState(base.name, base.identity, commit.id, state, ledger)
         with self._guard:
             self._cache[base.name] = published
-        if ledger.fragments >= _COMPACT_AT:
-            self._ledger.compact(base.native, obsolete_filter(state), _KEEP_VERSIONS)
+        if ledger.small_fragments >= _COMPACT_AT:
+            if state.obsolete > _PRUNE_AT + len(state.tables):
+                self._ledger.prune(base.native, obsolete_filter(state), _KEEP_VERSIONS)
+            self._ledger.compact(base.native)
         return published
 
     def set_tag(self, name: str, commit_id: str | None) -> None:

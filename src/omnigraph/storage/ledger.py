@@ -1,8 +1,8 @@
 """A table of keyed rows with compare-and-swap: what the graph's manifest is stored in.
 
-A publish is one merge-insert that is refused when a row it changes was changed by somebody else
-since it was read. That refusal is the graph's compare-and-swap. Besides `commit_staged`, this is
-the only place where a Lance call commits by itself.
+A publish is refused when a row it replaces was replaced by somebody else since it was read. That
+refusal is the graph's compare-and-swap. Besides `commit_staged`, this is the only place where a
+Lance call commits by itself.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from typing import Any
 
 import lance
 import pyarrow as pa
-from lance import LanceDataset
+import pyarrow.compute as pc
+from lance import LanceDataset, LanceOperation, Transaction
+from lance.commit import CommitConflictError
 from lance.dataset import Session  # type: ignore[attr-defined]
+from lance.fragment import write_fragments
 
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError
 from omnigraph.storage.location import Location
@@ -25,18 +28,26 @@ from omnigraph.storage.tables import FILE_FORMAT, TableRef, clear_fork, table_er
 PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 
 _KEY = "object_id"
+_ADDRESS = "_rowaddr"
 _CONFLICTS = ("Too many concurrent writers", "concurrent transaction", "conflict")
 _READ_ATTEMPTS = 5
+#: Rows of a fragment that compaction leaves as it is.
+_FULL = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerVersion:
-    """One version of the ledger on one of its branches."""
+    """One version of the ledger on one of its branches.
+
+    `small_fragments` counts those that compaction would put together; `places` says in which
+    fragment each row is that was read with it.
+    """
 
     branch: str | None
     version: int
     metadata: dict[str, str]
-    fragments: int
+    small_fragments: int
+    places: Mapping[str, int]
     _dataset: Any
 
 
@@ -81,7 +92,7 @@ class Ledger:
             dataset = self._open(branch)
             try:
                 with self._errors():
-                    rows = dataset.to_table(filter=where)
+                    rows = dataset.to_table(filter=where, with_row_address=True)
             except StorageError:
                 # The publisher trims old versions: a slow reader starts again on the newest.
                 if attempt + 1 == _READ_ATTEMPTS or int(self._open(branch).version) == int(
@@ -89,11 +100,22 @@ class Ledger:
                 ):
                     raise
                 continue
-            return self._as_version(branch, dataset), rows
+            fragments = pc.shift_right(rows[_ADDRESS], pa.scalar(32, pa.uint64()))
+            places = dict(zip(rows[_KEY].to_pylist(), fragments.to_pylist(), strict=True))
+            return self._as_version(branch, dataset, places), rows.select(
+                [c for c in rows.column_names if c != _ADDRESS]
+            )
         raise AssertionError("unreachable")
 
-    def publish(self, base: LedgerVersion, rows: pa.Table) -> LedgerVersion:
+    def publish(
+        self, base: LedgerVersion, rows: pa.Table, replaced: str | None = None
+    ) -> LedgerVersion:
         """Insert or replace rows, by `object_id`, on top of a version that was read.
+
+        Args:
+            base: What the rows were made from.
+            rows: The rows.
+            replaced: The only row that is replaced, if that is known: it makes publishing faster.
 
         Raises:
             ReadSetConflict: Somebody else changed the same rows since `base`.
@@ -101,18 +123,52 @@ class Ledger:
         try:
             # A merge moves the dataset it is called on: `base` has to stay what it is.
             dataset = base._dataset.checkout_version((base.branch, base.version))
+            if replaced is not None and replaced in base.places:
+                return self._replace(base, dataset, rows, replaced)
             merge = dataset.merge_insert(_KEY)
             merge = merge.when_matched_update_all().when_not_matched_insert_all()
             merge.conflict_retries(0).execute(rows)
+            return self._as_version(base.branch, dataset, {})
+        except CommitConflictError as error:
+            raise _overtaken() from error
         except OSError as error:
             if any(sign in str(error) for sign in _CONFLICTS):
-                raise ReadSetConflict(
-                    "another writer published to the same branch first", changed=("head",)
-                ) from error
+                raise _overtaken() from error
             raise StorageError(f"{self._path}: {_line(error)}", transient=True) from error
         except (ValueError, RuntimeError) as error:
             raise StorageError(f"{self._path}: {_line(error)}") from error
-        return self._as_version(base.branch, dataset)
+
+    def _replace(
+        self, base: LedgerVersion, dataset: LanceDataset, rows: pa.Table, replaced: str
+    ) -> LedgerVersion:
+        """Publish new rows and one that replaces a row whose place is known.
+
+        This is what a merge would do, without the join that finds out. Two writers who replace
+        the same row conflict, because both delete it from the same fragment.
+        """
+        new = write_fragments(
+            rows,
+            dataset,
+            schema=dataset.schema,
+            data_storage_version=FILE_FORMAT,
+            enable_stable_row_ids=True,
+        )
+        place = base.places[replaced]
+        quoted = replaced.replace("'", "''")
+        fragment = dataset.get_fragment(place)
+        assert fragment is not None
+        left = fragment.delete(f"{_KEY} = '{quoted}'")
+        operation = LanceOperation.Update(
+            removed_fragment_ids=[place] if left is None else [],
+            updated_fragments=[] if left is None else [left],
+            new_fragments=list(new),
+            update_mode="rewrite_rows",
+        )
+        transaction = Transaction(read_version=base.version, operation=operation)
+        made = LanceDataset.commit(dataset, transaction, max_retries=0)
+        newest = max(f.fragment_id for f in made.get_fragments())
+        places = {**base.places, **dict.fromkeys(rows[_KEY].to_pylist(), newest)}
+        return self._as_version(base.branch, made, places)
 
     def set_metadata(self, branch: str | None, values: dict[str, str | None]) -> None:
         """Change the schema's metadata."""
@@ -133,12 +189,19 @@ class Ledger:
         with self._errors():
             self._open(branch).update_field_metadata({_KEY: {PRIMARY_KEY: "true"}})
 
-    def compact(self, branch: str | None, obsolete: str, keep_versions: int) -> None:
-        """Drop rows that are obsolete and old versions, and rewrite small fragments as one."""
+    def compact(self, branch: str | None) -> None:
+        """Rewrite small fragments as one; full ones stay, so that history is not rewritten."""
+        with self._errors():
+            self._open(branch).optimize.compact_files(target_rows_per_fragment=_FULL)
+
+    def prune(self, branch: str | None, obsolete: str, keep_versions: int) -> None:
+        """Drop rows that are obsolete, and all but the newest versions of the ledger.
+
+        What a branch of the ledger still refers to is kept.
+        """
         with self._errors():
             dataset = self._open(branch)
             dataset.delete(obsolete)
-            dataset.optimize.compact_files()
             dataset.cleanup_old_versions(
                 older_than=dt.timedelta(0),
                 retain_versions=keep_versions,
@@ -187,13 +250,19 @@ class Ledger:
         except (OSError, RuntimeError) as error:
             raise StorageError(f"{address}: {_line(error)}", transient=True) from error
 
-    def _as_version(self, branch: str | None, dataset: LanceDataset) -> LedgerVersion:
+    def _as_version(
+        self, branch: str | None, dataset: LanceDataset, places: Mapping[str, int]
+    ) -> LedgerVersion:
         metadata = _texts(dataset.schema.metadata)
-        fragments = len(dataset.get_fragments())
-        return LedgerVersion(branch, int(dataset.version), metadata, fragments, dataset)
+        small = sum(f.physical_rows < _FULL for f in dataset.get_fragments())
+        return LedgerVersion(branch, int(dataset.version), metadata, small, places, dataset)
 
     def _errors(self) -> Any:
         return table_errors(TableRef(self._path))
+
+
+def _overtaken() -> ReadSetConflict:
+    return ReadSetConflict("another writer published to the same branch first", changed=("head",))
 
 
 def _texts(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:

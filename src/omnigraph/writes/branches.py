@@ -60,6 +60,14 @@ def delete_branch(repository: Repository, name: str) -> None:
                 raise ConflictError(
                     f"branch `{name}` cannot be deleted: branch `{other}` still reads its tables"
                 )
+        own_commits = {c.id for c in history.commits(name) if c.branch == name}
+        tags = [t for t, id in history.read(MAIN).state.tags.items() if id in own_commits]
+        if tags:
+            raise ConflictError(
+                f"branch `{name}` cannot be deleted: {', '.join(f'`{t}`' for t in sorted(tags))}"
+                f" {'tags' if len(tags) == 1 else 'tag'} commits that only it has;"
+                f" delete the tag{'s' if len(tags) > 1 else ''} first"
+            )
         own = [t for t in history.read(name).state.tables.values() if t.branch == name]
         history.delete_branch(name)
         failpoints.hit("branch.deleted")
