@@ -6,7 +6,6 @@ input; `input_of(random.Random(seed))` gives the text again.
 
 from __future__ import annotations
 
-import gc
 import json
 import random
 import time
@@ -38,6 +37,7 @@ from tests.language.generators import (
     schema_model,
     without_places,
 )
+from tests.language.timing import cpu_seconds
 
 INPUTS = 20_000
 SLOWEST = 2.0
@@ -415,22 +415,8 @@ def run_all(text: str) -> None:
                 d.render()
 
 
-def seconds(text: str, most: int = 3) -> float:
-    """Processor time, which a busy machine does not change much."""
-    best = float("inf")
-    # Collecting garbage costs what the whole process holds, not what the text costs.
-    gc.collect()
-    gc.disable()
-    try:
-        for _ in range(most):
-            started = time.process_time()
-            run_all(text)
-            best = min(best, time.process_time() - started)
-            if best > 0.1:
-                break
-    finally:
-        gc.enable()
-    return best
+def seconds(text: str) -> float:
+    return cpu_seconds(lambda: run_all(text))
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +11,7 @@ from omnigraph.errors import QueryError
 from omnigraph.language.query.compiler import check_queries
 from omnigraph.language.query.formatter import format_queries
 from omnigraph.language.schema.compiler import compile_schema
+from tests.language.timing import cpu_seconds
 
 CATALOG = compile_schema(
     "node P { name: String @key  age: I64?  ok: Bool  tags: [String]? } edge Knows: P -> P"
@@ -173,9 +173,4 @@ def test_time_grows_evenly_up_to_a_megabyte() -> None:
 
 
 def best_of_three(action: Callable[[str], object], text: str) -> float:
-    spent = []
-    for _ in range(3):
-        start = time.process_time()
-        action(text)
-        spent.append(time.process_time() - start)
-    return min(spent)
+    return cpu_seconds(lambda: action(text))
