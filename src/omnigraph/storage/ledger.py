@@ -32,7 +32,7 @@ _ADDRESS = "_rowaddr"
 _CONFLICTS = ("Too many concurrent writers", "concurrent transaction", "conflict")
 _READ_ATTEMPTS = 5
 #: Rows of a fragment that compaction leaves as it is.
-_FULL = 1024
+_FULL = 4096
 
 
 @dataclass(frozen=True, slots=True)
