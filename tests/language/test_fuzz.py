@@ -28,15 +28,9 @@ from omnigraph.language import (
 )
 from omnigraph.language.codes import CODES
 from omnigraph.language.tokens import tokenize
-from tests.language.generators import (
-    RICH_SCHEMA,
-    comments,
-    from_random,
-    query_text,
-    run_many,
-    schema_model,
-    without_places,
-)
+from tests.language.generators import comments, from_random, run_many, without_places
+from tests.language.query_generators import RICH_SCHEMA, query_text
+from tests.language.schema_generators import schema_model
 from tests.language.timing import cpu_seconds
 
 INPUTS = 20_000

@@ -24,17 +24,16 @@ from omnigraph.language import (
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.language.values import coerce, to_json
 from tests.language.generators import (
-    RICH_SCHEMA,
     Source,
     comments,
     from_random,
     json_value,
-    query_text,
     run_many,
-    schema_model,
     sources,
     without_places,
 )
+from tests.language.query_generators import RICH_SCHEMA, query_text
+from tests.language.schema_generators import schema_model
 
 PROFILE = settings(
     max_examples=40,

@@ -21,16 +21,8 @@ from omnigraph.language import (
     print_schema,
 )
 from omnigraph.language.tokens import tokenize
-from tests.language.generators import (
-    Prop,
-    SchemaModel,
-    Source,
-    comments,
-    from_random,
-    run_many,
-    schema_model,
-    schema_models,
-)
+from tests.language.generators import Source, comments, from_random, run_many
+from tests.language.schema_generators import Prop, SchemaModel, schema_model, schema_models
 
 Drawn = tuple[SchemaModel, Source]
 

@@ -240,6 +240,11 @@ def version_row(table: PublishedTable) -> dict[str, Any]:
     }
 
 
+def head_id(branch: str) -> str:
+    """The id of the row that names a branch's newest commit: the one all publishers replace."""
+    return f"graph_head:{branch}"
+
+
 def commit_rows(commit: Commit) -> list[dict[str, Any]]:
     """A commit and the head of its branch."""
     details = {
@@ -261,7 +266,7 @@ def commit_rows(commit: Commit) -> list[dict[str, Any]]:
             "table_branch": commit.branch,
         },
         {
-            "object_id": f"graph_head:{commit.branch}",
+            "object_id": head_id(commit.branch),
             "object_type": "graph_head",
             "metadata": json.dumps(head, separators=(",", ":")),
             "table_key": "",

@@ -25,6 +25,7 @@ from omnigraph.history.manifest import (
     as_table,
     commit_rows,
     fold,
+    head_id,
     obsolete_filter,
     parse_commit,
     tag_row,
@@ -181,12 +182,12 @@ class History:
         # The metadata is JSON: look for the key as JSON writes it.
         quoted = json.dumps(key)[1:-1].replace("'", "''")
         where = f"{COMMIT_FILTER} and contains(metadata, '{quoted}')"
-        _, rows = self._ledger.read(branch.native, where)
+        rows = self._ledger.rows(branch.native, where)
         found = [parse_commit(row) for row in rows.to_pylist()]
         return next((c for c in found if c.idempotency_key == key), None)
 
     def _all_commits(self, branch: str) -> Mapping[str, Commit]:
-        _, rows = self._ledger.read(native(branch), COMMIT_FILTER)
+        rows = self._ledger.rows(native(branch), COMMIT_FILTER)
         return {row["object_id"]: parse_commit(row) for row in rows.to_pylist()}
 
     # --- publishing ---
@@ -204,8 +205,11 @@ class History:
         """
         changed = list(tables)
         rows = [version_row(t) for t in changed] + commit_rows(commit)
-        head = f"graph_head:{commit.branch}"
+        head = head_id(commit.branch)
         ledger = self._ledger.publish(base.ledger, as_table(rows), replaced=head)
+        if ledger.version != base.ledger.version + 1:
+            # Something that does not conflict was published in between, such as a tag.
+            return self.read(base.name)
         state = advance(base.state, ledger.version, changed, commit)
         published = BranchState(base.name, base.identity, commit.id, state, ledger)
         with self._guard:

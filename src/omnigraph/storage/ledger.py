@@ -18,11 +18,16 @@ import pyarrow.compute as pc
 from lance import LanceDataset, LanceOperation, Transaction
 from lance.commit import CommitConflictError
 from lance.dataset import Session  # type: ignore[attr-defined]
-from lance.fragment import write_fragments
 
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError
 from omnigraph.storage.location import Location
-from omnigraph.storage.tables import FILE_FORMAT, TableRef, clear_fork, table_errors
+from omnigraph.storage.tables import (
+    FILE_FORMAT,
+    TableRef,
+    clear_fork,
+    new_fragments,
+    table_errors,
+)
 
 #: How Lance is told that a column is the table's key.
 PRIMARY_KEY = "lance-schema:unenforced-primary-key"
@@ -87,24 +92,30 @@ class Ledger:
         return int(self._open(branch).version)
 
     def read(self, branch: str | None, where: str) -> tuple[LedgerVersion, pa.Table]:
-        """The newest version on a branch, and the rows of it that match."""
+        """The newest version on a branch, with the places of the rows that match, and the rows."""
+        dataset, rows = self._scan(branch, where, with_row_address=True)
+        fragments = pc.shift_right(rows[_ADDRESS], pa.scalar(32, pa.uint64()))
+        places = dict(zip(rows[_KEY].to_pylist(), fragments.to_pylist(), strict=True))
+        return self._as_version(branch, dataset, places), rows
+
+    def rows(self, branch: str | None, where: str) -> pa.Table:
+        """The rows of the newest version on a branch that match."""
+        return self._scan(branch, where)[1]
+
+    def _scan(
+        self, branch: str | None, where: str, with_row_address: bool = False
+    ) -> tuple[LanceDataset, pa.Table]:
         for attempt in range(_READ_ATTEMPTS):
             dataset = self._open(branch)
             try:
                 with self._errors():
-                    rows = dataset.to_table(filter=where, with_row_address=True)
+                    rows = dataset.to_table(filter=where, with_row_address=with_row_address)
+                return dataset, rows
             except StorageError:
                 # The publisher trims old versions: a slow reader starts again on the newest.
-                if attempt + 1 == _READ_ATTEMPTS or int(self._open(branch).version) == int(
-                    dataset.version
-                ):
+                newest = int(self._open(branch).version)
+                if attempt + 1 == _READ_ATTEMPTS or newest == int(dataset.version):
                     raise
-                continue
-            fragments = pc.shift_right(rows[_ADDRESS], pa.scalar(32, pa.uint64()))
-            places = dict(zip(rows[_KEY].to_pylist(), fragments.to_pylist(), strict=True))
-            return self._as_version(branch, dataset, places), rows.select(
-                [c for c in rows.column_names if c != _ADDRESS]
-            )
         raise AssertionError("unreachable")
 
     def publish(
@@ -146,13 +157,6 @@ class Ledger:
         This is what a merge would do, without the join that finds out. Two writers who replace
         the same row conflict, because both delete it from the same fragment.
         """
-        new = write_fragments(
-            rows,
-            dataset,
-            schema=dataset.schema,
-            data_storage_version=FILE_FORMAT,
-            enable_stable_row_ids=True,
-        )
         place = base.places[replaced]
         quoted = replaced.replace("'", "''")
         fragment = dataset.get_fragment(place)
@@ -161,14 +165,13 @@ class Ledger:
         operation = LanceOperation.Update(
             removed_fragment_ids=[place] if left is None else [],
             updated_fragments=[] if left is None else [left],
-            new_fragments=list(new),
+            new_fragments=new_fragments(dataset, rows),
             update_mode="rewrite_rows",
         )
         transaction = Transaction(read_version=base.version, operation=operation)
         made = LanceDataset.commit(dataset, transaction, max_retries=0)
         newest = max(f.fragment_id for f in made.get_fragments())
-        places = {**base.places, **dict.fromkeys(rows[_KEY].to_pylist(), newest)}
-        return self._as_version(base.branch, made, places)
+        return self._as_version(base.branch, made, {**base.places, replaced: newest})
 
     def set_metadata(self, branch: str | None, values: dict[str, str | None]) -> None:
         """Change the schema's metadata."""

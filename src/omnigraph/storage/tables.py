@@ -41,6 +41,7 @@ __all__ = [
     "Tables",
     "TextMode",
     "clear_fork",
+    "new_fragments",
     "table_errors",
 ]
 
@@ -141,7 +142,8 @@ class Tables:
         """Stage new rows; None when there are none."""
         if rows.num_rows == 0:
             return None
-        fragments = self._write_fragments(snapshot, rows)
+        with table_errors(snapshot.ref):
+            fragments = new_fragments(snapshot._dataset, rows)
         return staged(snapshot, "append", LanceOperation.Append(fragments), written=rows.num_rows)
 
     def stage_merge(self, snapshot: TableSnapshot, rows: pa.Table) -> StagedWrite | None:
@@ -162,7 +164,8 @@ class Tables:
 
     def stage_overwrite(self, snapshot: TableSnapshot, rows: pa.Table) -> StagedWrite:
         """Stage rows in place of everything; zero rows empty the table."""
-        fragments = self._write_fragments(snapshot, rows) if rows.num_rows else []
+        with table_errors(snapshot.ref):
+            fragments = new_fragments(snapshot._dataset, rows) if rows.num_rows else []
         # Not the pyarrow schema: it would number the columns anew (see `columns`).
         operation = LanceOperation.Overwrite(snapshot._dataset.lance_schema, fragments)
         return staged(
@@ -271,17 +274,18 @@ class Tables:
                 return self._dataset(ref.path, version)
             return self._dataset(ref.path).checkout_version((ref.branch, version))
 
-    def _write_fragments(self, snapshot: TableSnapshot, rows: pa.Table) -> list[Any]:
-        with table_errors(snapshot.ref):
-            return list(
-                write_fragments(
-                    rows,
-                    snapshot._dataset,
-                    schema=snapshot.schema,
-                    data_storage_version=FILE_FORMAT,
-                    enable_stable_row_ids=True,
-                )
-            )
+
+def new_fragments(dataset: LanceDataset, rows: pa.Table) -> list[Any]:
+    """Write rows to files of a table that no version refers to yet."""
+    return list(
+        write_fragments(
+            rows,
+            dataset,
+            schema=dataset.schema,
+            data_storage_version=FILE_FORMAT,
+            enable_stable_row_ids=True,
+        )
+    )
 
 
 def clear_fork(location: Location, path: str, name: str) -> None:

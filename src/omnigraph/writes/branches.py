@@ -60,14 +60,7 @@ def delete_branch(repository: Repository, name: str) -> None:
                 raise ConflictError(
                     f"branch `{name}` cannot be deleted: branch `{other}` still reads its tables"
                 )
-        own_commits = {c.id for c in history.commits(name) if c.branch == name}
-        tags = [t for t, id in history.read(MAIN).state.tags.items() if id in own_commits]
-        if tags:
-            raise ConflictError(
-                f"branch `{name}` cannot be deleted: {', '.join(f'`{t}`' for t in sorted(tags))}"
-                f" {'tags' if len(tags) == 1 else 'tag'} commits that only it has;"
-                f" delete the tag{'s' if len(tags) > 1 else ''} first"
-            )
+        _refuse_tagged(repository, name)
         own = [t for t in history.read(name).state.tables.values() if t.branch == name]
         history.delete_branch(name)
         failpoints.hit("branch.deleted")
@@ -76,6 +69,21 @@ def delete_branch(repository: Repository, name: str) -> None:
         for table in own:
             with suppress(StorageError):
                 reclaim_fork(repository, table.path, name)
+
+
+def _refuse_tagged(repository: Repository, name: str) -> None:
+    """A tag is a lasting name: what it names has to stay."""
+    tags = repository.history.read(MAIN).state.tags
+    if not tags:
+        return
+    own = {c.id for c in repository.history.commits(name) if c.branch == name}
+    found = sorted(tag for tag, id in tags.items() if id in own)
+    if found:
+        raise ConflictError(
+            f"branch `{name}` cannot be deleted: {', '.join(f'`{t}`' for t in found)}"
+            f" {'tags' if len(found) == 1 else 'tag'} commits that only it has;"
+            f" delete the tag{'s' if len(found) > 1 else ''} first"
+        )
 
 
 def set_tag(repository: Repository, name: str, commit: str) -> None:
