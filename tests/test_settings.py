@@ -21,8 +21,14 @@ def test_variables_are_read():
         "OMNIGRAPH_DEBUG": "yes",
         "OMNIGRAPH_QUERY_CACHE_SIZE": " 64 ",
         "OMNIGRAPH_SCHEMA": "a b.pg",
+        "OMNIGRAPH_EXTERNAL_BLOBS": "s3://bucket/images/, file:///srv/scans/",
     }
-    assert Settings.from_env(given) == Settings(debug=True, query_cache_size=64, schema="a b.pg")
+    assert Settings.from_env(given) == Settings(
+        debug=True,
+        query_cache_size=64,
+        schema="a b.pg",
+        external_blobs=("s3://bucket/images/", "file:///srv/scans/"),
+    )
 
 
 def test_an_empty_variable_counts_as_not_set():
@@ -42,6 +48,9 @@ def test_the_process_environment_is_the_default(monkeypatch):
         ("OMNIGRAPH_QUERY_CACHE_SIZE", "-1"),
         ("OMNIGRAPH_QUERY_CACHE_SIZE", "1.5"),
         ("OMNIGRAPH_QUERY_CACHE_SIZE", "²"),
+        ("OMNIGRAPH_EXTERNAL_BLOBS", "/srv/scans"),
+        ("OMNIGRAPH_EXTERNAL_BLOBS", "s3://bucket/,"),
+        ("OMNIGRAPH_EXTERNAL_BLOBS", "://bucket"),
     ],
 )
 def test_a_value_without_sense_is_an_error_that_names_the_variable(env, text):

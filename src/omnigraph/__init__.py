@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from omnigraph.blobs import BlobStat
     from omnigraph.diagnostics import Diagnostic
     from omnigraph.errors import (
         AlreadyExists,
@@ -59,14 +60,19 @@ if TYPE_CHECKING:
         print_schema,
     )
     from omnigraph.maintenance.check import CheckResult, Problem
+    from omnigraph.results import QueryResult
     from omnigraph.settings import Settings
+    from omnigraph.storage.blobs import BlobStream
     from omnigraph.writes.audit import Recovery
+    from omnigraph.writes.mutate import MutationResult, TypeCounts
     from omnigraph.writes.protocol import TableOutcome, WriteResult
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AlreadyExists",
+    "BlobStat",
+    "BlobStream",
     "BranchInfo",
     "Branches",
     "Catalog",
@@ -81,6 +87,7 @@ __all__ = [
     "KeyConflict",
     "LintResult",
     "MergeConflicts",
+    "MutationResult",
     "NodeType",
     "NotFound",
     "OmnigraphError",
@@ -93,6 +100,7 @@ __all__ = [
     "QueryError",
     "QueryFile",
     "QueryParameter",
+    "QueryResult",
     "ReadSetConflict",
     "Recovery",
     "RecoveryRequired",
@@ -107,6 +115,7 @@ __all__ = [
     "TableIdentity",
     "TableOutcome",
     "Tags",
+    "TypeCounts",
     "UpgradeRequired",
     "UsageError",
     "ValidationError",
@@ -135,13 +144,18 @@ _HOMES = {
     "Tags": "omnigraph.graph",
     "init": "omnigraph.graph",
     "open": "omnigraph.graph",
+    "BlobStat": "omnigraph.blobs",
+    "BlobStream": "omnigraph.storage.blobs",
     "Commit": "omnigraph.history.manifest",
     "PublishedTable": "omnigraph.history.manifest",
     "TableIdentity": "omnigraph.history.manifest",
     "BranchInfo": "omnigraph.history.store",
     "CheckResult": "omnigraph.maintenance.check",
     "Problem": "omnigraph.maintenance.check",
+    "QueryResult": "omnigraph.results",
     "Recovery": "omnigraph.writes.audit",
+    "MutationResult": "omnigraph.writes.mutate",
+    "TypeCounts": "omnigraph.writes.mutate",
     "TableOutcome": "omnigraph.writes.protocol",
     "WriteResult": "omnigraph.writes.protocol",
     "Diagnostic": "omnigraph.diagnostics",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pyarrow as pa
 
+from omnigraph.blobs import BlobStat, EntityKind, check_kind, open_value
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, UsageError
 from omnigraph.history.formats import migrate, stamp_of
@@ -24,17 +26,26 @@ from omnigraph.history.repository import (
     refuse_file,
 )
 from omnigraph.history.store import BranchInfo
-from omnigraph.language import Catalog
-from omnigraph.language.schema.arrow import table_schema
+from omnigraph.language import Catalog, CompiledQuery, QueryCache, bind_parameters
+from omnigraph.language.query.parameters import bind_each
+from omnigraph.language.query.plan import ReadPlan
+from omnigraph.language.schema.arrow import arrow_type, table_schema
 from omnigraph.maintenance.check import CheckResult, check
+from omnigraph.query.budget import Budget
+from omnigraph.query.engine import Execution
+from omnigraph.query.source import Caches, Source
+from omnigraph.results import QueryResult
 from omnigraph.settings import Settings
+from omnigraph.storage.blobs import BlobStream, ByteRange
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LockTimes, effect_lock
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.relocation import is_moved, settle
+from omnigraph.storage.tables import TableSnapshot
 from omnigraph.writes import branches as branch_writes
 from omnigraph.writes.audit import Recovery, recoveries
 from omnigraph.writes.batches import Batches, write_batches
+from omnigraph.writes.mutate import MutationResult, mutate
 from omnigraph.writes.protocol import WriteResult
 from omnigraph.writes.recovery import recover_all
 from omnigraph.writes.sidecar import list_sidecars
@@ -67,7 +78,7 @@ def init(
     repository = init_repository(
         Location.of(place), text, path=path, actor=actor, times=_times(settings)
     )
-    return Graph(repository, read_only=False)
+    return _graph(repository, settings, read_only=False)
 
 
 def open(
@@ -92,7 +103,8 @@ def open(
         raise UsageError(f"mode is `rw` or `r`, not `{mode}`")
     location = Location.of(place)
     refuse_file(location)
-    times = _times(settings or Settings.from_env())
+    settings = settings or Settings.from_env()
+    times = _times(settings)
     if mode == "rw" and Objects(location).top_level() and _needs_migration(location):
         with effect_lock(location, Objects(location), times):
             migrate(location)
@@ -108,15 +120,20 @@ def open(
                 settle(repository.objects, TABLE_FOLDERS)
             recover_all(repository, lock)
             repository.objects.delete(INIT_CLAIM)
-    return Graph(repository, read_only=mode == "r")
+    return _graph(repository, settings, read_only=mode == "r")
 
 
 class Graph:
     """An open graph. Safe to share between threads; a context manager."""
 
-    def __init__(self, repository: Repository, *, read_only: bool) -> None:
+    def __init__(
+        self, repository: Repository, *, read_only: bool, settings: Settings | None = None
+    ) -> None:
         self._repository = repository
         self.read_only = read_only
+        self._settings = settings or Settings()
+        self._queries = QueryCache(self._settings.query_cache_size)
+        self._caches = Caches(self._settings.cache_mib << 20, _cache_folder(repository))
         self.branches = Branches(self)
         self.tags = Tags(self)
 
@@ -181,6 +198,102 @@ class Graph:
                 f"there is no commit or tag `{id}`" + (f"; {hint}" if hint else "")
             ) from None
 
+    def query(
+        self,
+        text: str,
+        *,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        branch: str = MAIN,
+        commit: str | None = None,
+        time_limit: float | None = None,
+        memory_limit: int | None = None,
+        path: str | None = None,
+    ) -> QueryResult:
+        """Read: match a pattern and return what was asked for, of one state of the graph.
+
+        Args:
+            text: One or more queries.
+            name: Which of them; may be left out when there is one.
+            params: Values for its parameters.
+            branch: Read at the head of this branch.
+            commit: Read at this commit, by its id or tag, instead.
+            time_limit: How many seconds it may run; from the settings unless given.
+            memory_limit: How many MiB it may use; from the settings unless given.
+            path: Name of the text in messages.
+
+        Raises:
+            QueryError: The query does not compile, or a parameter does not fit.
+            NotFound: There is no such query, branch or commit.
+            ResourceLimit: It would take longer, or more memory, than it may.
+
+        Example:
+            >>> text = "query q($n: String) { match { $p: Person { name: $n } } return { $p.age } }"
+            >>> g.query(text, params={"n": "Ada"}).scalar()
+            36
+        """
+        query = self._compiled(text, name, path)
+        if not isinstance(query.plan, ReadPlan):
+            raise UsageError(f"query `{query.name}` writes; run it with `mutate`")
+        values = bind_parameters(query, params)
+        snapshot = self.snapshot(branch, commit=commit)
+        budget = Budget(
+            self._settings.query_seconds if time_limit is None else time_limit,
+            (self._settings.query_mib if memory_limit is None else memory_limit) << 20,
+        )
+        table = snapshot._run(query.plan, values, budget, self._caches)
+        types = [arrow_type(field.type) for field in query.fields]
+        table = table.cast(pa.schema(zip(table.column_names, types, strict=True)))
+        return QueryResult(table, query.fields, snapshot.commit, snapshot.branch, query.name)
+
+    def read_blob(
+        self,
+        kind: EntityKind,
+        type: str,
+        id: str,
+        property: str,
+        *,
+        range: ByteRange | None = None,
+        branch: str = MAIN,
+        commit: str | None = None,
+    ) -> BlobStream:
+        """Open the value of a Blob property as a stream; only what is read of it is loaded.
+
+        Args:
+            kind: `node` or `edge`.
+            type: The node or edge type.
+            id: The node or edge.
+            property: A property of type Blob.
+            range: The first byte and the one after the last; None as the latter is the end.
+            branch: Read at the head of this branch.
+            commit: Read at this commit, by its id or tag, instead.
+
+        Raises:
+            NotFound: There is no such branch, commit, type, property or id, or the value is null.
+            UsageError: The type is of the other kind, the property is no Blob, or the range is not
+                within the value.
+            StorageError: The value is kept outside of the graph, and is not there.
+
+        Example:
+            >>> with graph.read_blob("node", "Doc", "d1", "file", range=(0, 100)) as blob:
+            ...     start = blob.read()
+        """
+        return self.snapshot(branch, commit=commit)._blob(kind, type, id, property, range)
+
+    def stat_blob(
+        self,
+        kind: EntityKind,
+        type: str,
+        id: str,
+        property: str,
+        *,
+        branch: str = MAIN,
+        commit: str | None = None,
+    ) -> BlobStat:
+        """Tell the size of a Blob value and where it is kept; see `read_blob`."""
+        with self.read_blob(kind, type, id, property, branch=branch, commit=commit) as value:
+            return BlobStat(type, id, property, value.size, value.uri is not None, value.uri)
+
     def recoveries(self) -> list[Recovery]:
         """What became of interrupted writes, newest first."""
         return recoveries(self._repository.tables)
@@ -213,6 +326,75 @@ class Graph:
             if_commit=if_commit,
             idempotency_key=idempotency_key,
         )
+
+    def mutate(
+        self,
+        text: str,
+        *,
+        name: str | None = None,
+        params: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        branch: str = MAIN,
+        actor: str | None = None,
+        message: str | None = None,
+        if_commit: str | None = None,
+        idempotency_key: str | None = None,
+        path: str | None = None,
+    ) -> MutationResult:
+        """Insert, update or delete: all statements of one query, in one commit.
+
+        Args:
+            text: One or more queries.
+            name: Which of them; may be left out when there is one.
+            params: Values for its parameters. With a list of them the query runs once for each,
+                in order, and all of it ends in one commit.
+            branch: The branch to write to.
+            actor: Who writes.
+            message: What for.
+            if_commit: Write only if this is the branch's head.
+            idempotency_key: Makes a repeated call give the first one's commit.
+            path: Name of the text in messages.
+
+        Raises:
+            QueryError: The query does not compile, or a parameter does not fit.
+            ValidationError: A rule of the schema would be broken; all breaches are listed.
+            ReadSetConflict: Another writer was faster; run it again.
+            PreconditionFailed: The branch is not at `if_commit`.
+
+        Example:
+            >>> text = "query add($n: String) { insert Person { name: $n } }"
+            >>> g.mutate(text, params={"n": "Ada"}).affected_nodes
+            1
+        """
+        repository = self._writable()
+        branch_writes.known_branch(repository, branch)
+        query = self._compiled(text, name, path)
+        if isinstance(params, list | tuple):
+            values = bind_each(query, params)
+        else:
+            values = [bind_parameters(query, cast("Mapping[str, Any] | None", params))]
+        return mutate(
+            repository,
+            branch,
+            query,
+            values,
+            actor=actor,
+            message=message,
+            if_commit=if_commit,
+            idempotency_key=idempotency_key,
+        )
+
+    def _compiled(self, text: str, name: str | None, path: str | None) -> CompiledQuery:
+        """Compile a text and pick one of its queries."""
+        queries = self._queries.compile(text, self.catalog, path=path).queries
+        if name is None:
+            if len(queries) != 1:
+                known = ", ".join(queries) or "none"
+                raise UsageError(f"which query? Pass its name; the text has {known}")
+            return next(iter(queries.values()))
+        if name not in queries:
+            hint = did_you_mean(name, queries) or f"the text has {', '.join(queries) or 'none'}"
+            raise NotFound(f"there is no query `{name}`; {hint}")
+        return queries[name]
 
     def _writable(self) -> Repository:
         if self.read_only:
@@ -297,12 +479,8 @@ class Snapshot:
         """
         table = self._table(type)
         self._check_columns(type, columns or [])
-        try:
-            return self._repository.tables.open(table.ref, table.version).read(columns, where)
-        finally:
-            # A branch of the same name, made later, has other tables under the same address.
-            if table.branch is not None:
-                self._check_branch()
+        with self._opened(table) as opened:
+            return opened.read(columns, where)
 
     def count(self, type: str) -> int:
         """How many rows a type has."""
@@ -315,6 +493,33 @@ class Snapshot:
             "commit": self.commit,
             "tables": [t.to_dict() for t in self.tables],
         }
+
+    def _blob(
+        self, kind: EntityKind, type: str, id: str, property: str, range: ByteRange | None
+    ) -> BlobStream:
+        table = self._table(type)
+        check_kind(table, kind)
+        with self._opened(table) as opened:
+            return open_value(opened, type, id, property, range)
+
+    def _run(
+        self, plan: ReadPlan, values: Mapping[str, Any], budget: Budget, caches: Caches
+    ) -> pa.Table:
+        source = Source(self._repository, self._state, self._identity, caches)
+        try:
+            return Execution(plan, source, values, budget).table()
+        finally:
+            if any(table.branch is not None for table in self._state.tables.values()):
+                self._check_branch()
+
+    @contextmanager
+    def _opened(self, table: PublishedTable) -> Iterator[TableSnapshot]:
+        try:
+            yield self._repository.tables.open(table.ref, table.version)
+        finally:
+            # A branch of the same name, made later, has other tables under the same address.
+            if table.branch is not None:
+                self._check_branch()
 
     def _check_branch(self) -> None:
         if self._repository.history.branch_identity(self.branch)[0] != self._identity:
@@ -348,6 +553,16 @@ def _schema_text(schema: str | os.PathLike[str]) -> tuple[str, str | None]:
         raise UsageError(f"{path}: not UTF-8 text (byte {error.start})") from error
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _graph(repository: Repository, settings: Settings, *, read_only: bool) -> Graph:
+    repository = replace(repository, external_blobs=settings.external_blobs)
+    return Graph(repository, read_only=read_only, settings=settings)
+
+
+def _cache_folder(repository: Repository) -> Path | None:
+    location = repository.location
+    return Path(location.child("__cache/topology")) if location.is_local else None
 
 
 def _needs_migration(location: Location) -> bool:

@@ -50,6 +50,15 @@ def _path(text: str) -> str:
     return text
 
 
+def _uri_prefixes(text: str) -> tuple[str, ...]:
+    prefixes = tuple(part.strip() for part in text.split(","))
+    for prefix in prefixes:
+        # An empty prefix would let everything in.
+        if not prefix.partition("://")[0] or "://" not in prefix:
+            raise ValueError("give URI prefixes, such as s3://bucket/images/, with commas between")
+    return prefixes
+
+
 def _setting(env: str, default: Any, read: Callable[[str], Any], doc: str) -> Any:
     return field(default=default, metadata={"env": env, "read": read, "doc": doc})
 
@@ -75,6 +84,10 @@ class Settings:
         store: The graph for commands that are given none.
         lock_wait_seconds: How long a write waits for the effect lock.
         lease_seconds: How long a lease on an object store outlives its holder.
+        query_seconds: How long a query may run.
+        query_mib: How much memory a query may use, in MiB.
+        cache_mib: How much of the tables is kept in memory between queries, in MiB.
+        external_blobs: Prefixes of the URIs that Blob values may refer to.
     """
 
     debug: bool = _setting(
@@ -113,6 +126,31 @@ class Settings:
         _seconds,
         "On object stores: how long a writer's lease lasts after its process has died.",
     )
+    query_seconds: float = _setting(
+        "OMNIGRAPH_QUERY_SECONDS",
+        300.0,
+        _seconds,
+        "How long a query may run.",
+    )
+    query_mib: int = _setting(
+        "OMNIGRAPH_QUERY_MIB",
+        1024,
+        _count,
+        "How much memory a query may use for its matches and its answer, in MiB.",
+    )
+    cache_mib: int = _setting(
+        "OMNIGRAPH_CACHE_MIB",
+        1024,
+        _count,
+        "How much of the tables an open graph keeps in memory between queries, in MiB.",
+    )
+    external_blobs: tuple[str, ...] = _setting(
+        "OMNIGRAPH_EXTERNAL_BLOBS",
+        (),
+        _uri_prefixes,
+        "URI prefixes that written `Blob` values may refer to, with commas between;"
+        " without any, only bytes can be written.",
+    )
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -147,7 +185,7 @@ class Settings:
 
 
 def _shown(default: object) -> str:
-    if default is None or default is MISSING:
+    if default is None or default is MISSING or default == ():
         return "none"
     if isinstance(default, bool):
         return "1" if default else "0"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -36,10 +37,37 @@ SCENARIOS = (
     Scenario("one_table", "main", 1),
     Scenario("two_tables", "main", 2),
     Scenario("delete", "main", 1),
-    Scenario("overwrite_and_edges", "main", 2),
+    Scenario("overwrite_and_edges", "main", 3),
     Scenario("first_touch", "draft", 2, forks=2),
     Scenario("owned_and_first_touch", "working", 2, forks=1),
 )
+#: The same for mutations, on a graph with residents.
+MUTATIONS = (
+    Scenario("insert", "main", 3),
+    Scenario("update", "main", 1),
+    Scenario("cascade", "main", 3),
+    Scenario("insert_first_touch", "draft", 3, forks=3),
+    Scenario("update_first_touch", "draft", 1, forks=1),
+    Scenario("cascade_first_touch", "draft", 3, forks=3),
+)
+_INSERT = """query insert() {
+  insert Person { name: "eve", age: 5 }
+  insert City { name: "Rome" }
+  insert LivesIn { from: "eve", to: "Rome" }
+  insert LivesIn { from: "bob", to: "Paris" }
+}"""
+_UPDATE = "query update() { update Person set { age: age + 1 } where age is not null }"
+_CASCADE = 'query cascade() { delete Person where name = "ada" }'
+QUERIES = {
+    "insert": _INSERT,
+    "update": _UPDATE,
+    "cascade": _CASCADE,
+    "insert_first_touch": _INSERT,
+    "update_first_touch": _UPDATE,
+    "cascade_first_touch": _CASCADE,
+}
+#: Ids of edges without a key are new ones each time.
+_NEW_ID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
 
 def people(graph: Graph, ages: dict[str, int]) -> pa.Table:
@@ -65,7 +93,7 @@ def knows(graph: Graph, pairs: list[tuple[str, str]]) -> pa.Table:
     )
 
 
-def make_graph(place: str) -> None:
+def make_graph(place: str, *, residents: bool = False) -> None:
     """A graph with something on every branch that a scenario writes to."""
     with init(place, SCHEMA, actor="setup") as graph:
         graph.write_batches(
@@ -73,6 +101,11 @@ def make_graph(place: str) -> None:
              "City": ("append", cities(graph, ["Paris"])),
              "Knows": ("append", knows(graph, [("ada", "bob")]))}
         )  # fmt: skip
+        if residents:
+            graph.write_batches(
+                {"City": ("append", cities(graph, ["Bern"])),
+                 "LivesIn": ("append", pa.table({"from": ["ada"], "to": ["Bern"]}))}
+            )  # fmt: skip
         graph.branches.create("draft")
         graph.branches.create("working")
         graph.write_batches({"Person": ("merge", people(graph, {"cy": 1}))}, branch="working")
@@ -93,17 +126,24 @@ def batches(graph: Graph, name: str) -> Batches:
             return {
                 "Person": ("overwrite", people(graph, {"zoe": 9})),
                 "Knows": ("overwrite", knows(graph, [("zoe", "zoe")])),
+                "LivesIn": ("overwrite", pa.table({"from": ["zoe"], "to": ["Paris"]})),
             }
     raise KeyError(name)
+
+
+def run_scenario(graph: Graph, name: str, branch: str, actor: str | None = None) -> None:
+    """Do what a scenario is about, by a query or by batches."""
+    if name in QUERIES:
+        graph.mutate(QUERIES[name], branch=branch, actor=actor, message="the write")
+    else:
+        graph.write_batches(batches(graph, name), branch=branch, actor=actor, message="the write")
 
 
 def scenario_write(place: str, name: str, branch: str, point: str, action: str, skip: int) -> None:
     """What the child does: one write with one active failpoint."""
     with open(place) as graph, failpoints.active(point, action, skip=skip):
         try:
-            graph.write_batches(
-                batches(graph, name), branch=branch, actor="child", message="the write"
-            )
+            run_scenario(graph, name, branch, "child")
         except (failpoints.FailpointError, OmnigraphError):
             raise SystemExit(3) from None
 
@@ -133,6 +173,8 @@ def content(graph: Graph, branch: str) -> dict[str, list[tuple[object, ...]]]:
     found = {}
     for table in snapshot.tables:
         rows = snapshot.read(table.name).to_pylist()
-        found[table.name] = sorted(tuple(row.values()) for row in rows)
+        found[table.name] = sorted(
+            tuple("new" if _NEW_ID.fullmatch(str(v)) else v for v in row.values()) for row in rows
+        )
         assert len(rows) == table.rows
     return found

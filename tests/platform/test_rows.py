@@ -6,7 +6,6 @@ import json
 import multiprocessing
 
 import lance
-import pyarrow as pa
 import pytest
 from lance import LanceOperation
 from lance.fragment import FragmentMetadata
@@ -55,16 +54,6 @@ def test_rows_are_taken_by_row_id_in_order(tmp_path):
     by_id = row_ids(table)
     found = table._take_rows([by_id["r3"], 999, by_id["r1"]], columns=["id"])
     assert found["id"].to_pylist() == ["r3", "r1"]
-
-
-# TableSnapshot.blob: null is None, empty is a stream without bytes.
-def test_blobs_are_streams_or_none(tmp_path):
-    field = lance.blob_field("data")
-    table = create(tmp_path / "t", schema=pa.schema([pa.field("id", pa.utf8()), field]))
-    new = pa.table({"id": ["a", "b", "c"], "data": lance.blob_array([b"xyz", None, b""])})
-    table = commit(table, LanceOperation.Append(fragments(table, new)))
-    found = table.take_blobs("data", ids=list(row_ids(table).values()))
-    assert [None if blob is None else blob.readall() for blob in found] == [b"xyz", None, b""]
 
 
 # The Spark pipeline: executors write fragments, the driver commits them.

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.errors import UsageError
+from omnigraph.storage.blobs import open_blob
 from omnigraph.storage.tables import NewColumn, TableRef
 from tests.storage.people import INDICES, SCHEMA, append, commit, content, people, plan
 
@@ -192,7 +193,7 @@ def test_a_blob_column_can_be_added(tables, place):
         "omnigraph.stable_property_id": "90",
     }
     change(tables, place, adds=[NewColumn(pa.field("photo", storage, metadata=metadata))])
-    assert tables.open(place).blob("photo", 0) is None
+    assert open_blob(tables.open(place), "photo", 0) is None
 
 
 def test_a_change_can_be_undone(tables, place):

@@ -6,9 +6,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.errors import NotFound, StorageError, UsageError
-from omnigraph.language import compile_schema
-from omnigraph.language.schema.arrow import table_schema
-from omnigraph.storage.tables import IndexSpec, TableRef
+from omnigraph.storage.tables import IndexSpec
 from tests.storage.people import INDICES, commit, people, vector
 
 
@@ -154,41 +152,6 @@ def test_k_rows_are_found_among_those_that_match(snapshot):
 def test_a_vector_of_another_dimension_is_refused(snapshot):
     with pytest.raises(StorageError, match=snapshot.ref.path):
         snapshot.nearest("vec", [1.0, 2.0], 1)
-
-
-# --- blobs ---
-
-
-def test_a_blob_is_a_stream(tables):
-    schema = table_schema(
-        compile_schema("node Doc { name: String @key  file: Blob? }").nodes["Doc"]
-    )
-    ref = TableRef("nodes/docs")
-    tables.create(ref.path, schema)
-    values = [b"hello world", None, b"", b"x" * 3_000_000]
-    blobs = [
-        None if v is None else {"data": v, "uri": None, "position": None, "size": None}
-        for v in values
-    ]
-    names = [f"d{n}" for n in range(len(values))]
-    rows = pa.table({"id": names, "name": names, "file": blobs}, schema=schema)
-    commit(tables, tables.stage_append(tables.open(ref), rows))
-    for step in ("written", "compacted"):
-        snapshot = tables.open(ref)
-        row_ids = snapshot.read(["id", "_rowid"]).sort_by("id")["_rowid"].to_pylist()
-        streams = [snapshot.blob("file", row_id) for row_id in row_ids]
-        assert [None if s is None else s.read() for s in streams] == values
-        part = snapshot.blob("file", row_ids[0])
-        assert part is not None
-        part.seek(6)
-        assert part.read(3) == b"wor"
-        with pytest.raises(StorageError, match="nodes/docs"):
-            snapshot.blob("file", 999)
-        if step == "written":
-            more = rows.slice(0, 1).set_column(0, schema.field("id"), pa.array(["zz"]))
-            commit(tables, tables.stage_append(tables.open(ref), more))
-            commit(tables, tables.stage_compaction(tables.open(ref)))
-            commit(tables, tables.stage_delete(tables.open(ref), "id = 'zz'"))
 
 
 def test_the_list_of_indexes_is_sorted_by_name(tables, place):

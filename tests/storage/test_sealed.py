@@ -35,7 +35,6 @@ ALLOWED = {
     ("ledger.py", "Ledger.create", "write_dataset"),
     ("ledger.py", "Ledger.publish", "execute"),
     ("ledger.py", "Ledger._replace", "commit"),
-    ("ledger.py", "Ledger._replace", "delete"),
     ("ledger.py", "Ledger.set_metadata", "update_schema_metadata"),
     ("ledger.py", "Ledger.set_key", "update_field_metadata"),
     ("ledger.py", "Ledger.prune", "delete"),
@@ -50,8 +49,6 @@ ALLOWED = {
     # Writes files of a fragment, and a version outside of the history (checked below).
     ("compaction.py", "stage_compaction", "execute"),
     ("compaction.py", "_rebuild", "commit"),
-    # Gives the metadata of a fragment without some rows.
-    ("tables.py", "Tables.stage_delete", "delete"),
     # A branch of a table is deleted, which moves no HEAD.
     ("tables.py", "_delete_listed", "delete"),
     ("ledger.py", "Ledger.delete_branch", "delete"),

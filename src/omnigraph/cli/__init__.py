@@ -25,10 +25,13 @@ _INTERRUPTED = 130
 #: Verb → where its command is, and the line about it in `omnigraph --help`.
 VERBS = {
     "init": ("omnigraph.cli.init:init", "Create a graph."),
+    "query": ("omnigraph.cli.query:query", "Run a query and show what it gives."),
+    "mutate": ("omnigraph.cli.mutate:mutate", "Insert, update or delete, in one commit."),
     "snapshot": ("omnigraph.cli.snapshot:snapshot", "Show the tables of a branch or commit."),
     "branch": ("omnigraph.cli.branch:branch", "Create, list and delete branches."),
     "commit": ("omnigraph.cli.commit:commit", "Look at the history of a graph."),
     "tag": ("omnigraph.cli.tag:tag", "Give commits lasting names."),
+    "blob": ("omnigraph.cli.blob:blob", "Read the values of Blob properties."),
     "check": ("omnigraph.cli.check:check", "Check that a graph is whole."),
     "recovery": ("omnigraph.cli.recovery:recovery", "See what became of interrupted writes."),
     "lint": ("omnigraph.cli.lint:lint", "Check a schema and the queries written for it."),

@@ -22,8 +22,8 @@ def check(words: tuple[str, ...], store: str | None, as_json: bool) -> int:
     """Check that a graph is whole.
 
     On every branch: all published tables can be read, nothing unpublished is on top
-    of them, ids are unique, and edges have both their ends. Changes nothing. Exits
-    with 1 when there is a problem.
+    of them, edges have both their ends, and all rows keep the rules of the schema.
+    Changes nothing. Exits with 1 when there is a problem.
     """
     output = Output(json=as_json)
     (place,) = graph_and(words, store)

@@ -49,6 +49,7 @@ class Repository:
     history: History
     catalog: Catalog
     lock_times: LockTimes
+    external_blobs: tuple[str, ...] = ()
 
     @contextmanager
     def lock(self) -> Iterator[EffectLock]:

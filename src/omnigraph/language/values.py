@@ -211,7 +211,7 @@ def _blob(value: object, type: ValueType) -> bytes | str:
             return base64.b64decode(value[7:], validate=True)
         except (binascii.Error, ValueError):
             raise ValueFault("the text after base64: is not base64") from None
-    return value
+    return _string(value, type)
 
 
 _SCALARS = {
@@ -300,7 +300,7 @@ def show(value: object) -> str:
     if isinstance(value, int) and value.bit_length() > 256:
         return "the number"
     if isinstance(value, dt.date) and (
-        not isinstance(value, dt.datetime) or value.tzinfo is dt.UTC
+        not isinstance(value, dt.datetime) or (value.tzinfo is not None and not value.utcoffset())
     ):
         return literal_text(value)
     try:

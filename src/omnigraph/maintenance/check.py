@@ -7,15 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from omnigraph.compute.keys import physical
 from omnigraph.errors import OmnigraphError
 from omnigraph.history.manifest import PublishedTable
 from omnigraph.history.repository import Repository
 from omnigraph.history.store import BranchState
+from omnigraph.language import EdgeType, NodeType
+from omnigraph.writes.delta import TableDelta
 from omnigraph.writes.sidecar import list_sidecars
-
-_SHOWN = 5
+from omnigraph.writes.validate import Violations
+from omnigraph.writes.validate.edges import check_cardinality, check_ends
+from omnigraph.writes.validate.keys import check_ids, check_uniques
+from omnigraph.writes.validate.values import check_values
+from omnigraph.writes.view import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,64 +71,73 @@ def check(repository: Repository) -> CheckResult:
     infos = repository.history.branches()
     for info in infos:
         branch = repository.history.read(info.name)
-        ids: dict[str, pa.Array] = {}
+        readable: list[PublishedTable] = []
         for table in branch.state.tables.values():
             tables += 1
             rows += table.rows
-            problems += _check_table(repository, branch, table, ids)
-        problems += _check_edges(repository, branch, ids)
+            problems += _check_table(repository, branch, table, readable)
+        problems += _check_rules(repository, branch, readable)
     return CheckResult(len(infos), tables, rows, tuple(problems))
 
 
 def _check_table(
-    repository: Repository, branch: BranchState, table: PublishedTable, ids: dict[str, pa.Array]
+    repository: Repository,
+    branch: BranchState,
+    table: PublishedTable,
+    readable: list[PublishedTable],
 ) -> Iterator[Problem]:
+    """Is the table there, as the manifest says?"""
+
     def problem(rule: str, message: str) -> Problem:
         return Problem(branch.name, table.key, rule, message)
 
     try:
-        snapshot = repository.tables.open(table.ref, table.version)
-        found = snapshot.read(["id"])["id"].combine_chunks()
+        found = repository.tables.open(table.ref, table.version).read(["id"]).num_rows
         head = repository.tables.head(table.ref)
     except OmnigraphError as error:
         yield problem("readable", error.message)
         return
-    ids[table.name] = found
+    readable.append(table)
     # A table that the branch has not forked yet moves on with the branch that owns it.
     if head != table.version and table.branch == branch.native:
         yield problem("head", f"HEAD is version {head}, published is {table.version}")
-    if len(found) != table.rows:
-        yield problem("rows", f"it has {len(found)} rows, the manifest says {table.rows}")
-    counts = pc.value_counts(found)
-    doubled = pc.filter(counts.field("values"), pc.greater(counts.field("counts"), 1))
-    if len(doubled):
-        yield problem("unique_ids", f"{len(doubled)} ids are there twice: {_some(doubled)}")
+    if found != table.rows:
+        yield problem("rows", f"it has {found} rows, the manifest says {table.rows}")
 
 
-def _check_edges(
-    repository: Repository, branch: BranchState, ids: dict[str, pa.Array]
+def _check_rules(
+    repository: Repository, branch: BranchState, readable: list[PublishedTable]
 ) -> Iterator[Problem]:
+    """Do all rows keep the schema's rules?"""
+    view = View(repository, branch)
+    found = Violations()
+    deltas: dict[str, TableDelta] = {}
+    for table in readable:
+        type = view.type(table.name)
+        scalars = [p.name for p in type.stored_properties if not p.type.is_blob]
+        for batch in view.table(table.name).batches(["id", *scalars]):
+            rows = pa.Table.from_batches([batch])
+            check_values(type, rows, found, columns=frozenset(scalars))
+        # As if all rows were written to an empty table; only what is compared is read.
+        narrow = view.table(table.name).read(_compared(type))
+        deltas[type.name] = TableDelta.of(type, new=narrow, replaces_all=True)
+    for delta in deltas.values():
+        check_ids(delta, found)
+        check_uniques(delta, view.table(delta.type.name), found)
     for edge in repository.catalog.edges.values():
-        table = branch.state.by_name(edge.name)
-        if table is None or edge.name not in ids or not table.rows:
-            continue
-        ends = repository.tables.open(table.ref, table.version).read(["id", "src", "dst"])
-        for column, type in (("src", edge.source), ("dst", edge.target)):
-            if type not in ids:
-                continue
-            loose = pc.invert(pc.is_in(ends[column], value_set=ids[type]))
-            missing = ends.filter(loose)
-            if missing.num_rows:
-                end = "from" if column == "src" else "to"
-                yield Problem(
-                    branch.name,
-                    table.key,
-                    "ends",
-                    f"{missing.num_rows} edges go {end} a {type} that is not there:"
-                    f" {_some(missing['id'])}",
-                )
+        if {edge.name, edge.source, edge.target} <= deltas.keys():
+            check_ends(view, deltas, edge, found)
+            check_cardinality(view, deltas, edge, found)
+    for violation in found.found:
+        key = view.type(violation.type).table_key
+        yield Problem(branch.name, key, violation.rule, violation.message)
+    if found.total > len(found.found):
+        text = f"{found.total - len(found.found)} more rows break the schema's rules"
+        yield Problem(branch.name, None, "rules", text)
 
 
-def _some(values: Any) -> str:
-    shown = [str(v) for v in values[:_SHOWN].to_pylist()]
-    return ", ".join(shown) + (" …" if len(values) > _SHOWN else "")
+def _compared(type: NodeType | EdgeType) -> list[str]:
+    """The columns that rules about several rows look at."""
+    ends = ["src", "dst"] if isinstance(type, EdgeType) else []
+    named = [physical(name, type) for group in (type.key, *type.uniques) for name in group]
+    return list(dict.fromkeys(["id", *ends, *named]))

@@ -16,9 +16,6 @@ from omnigraph.storage.snapshot import TableSnapshot, table_errors
 from omnigraph.storage.staged import StagedWrite, staged
 from omnigraph.storage.version_file import max_fragment_id
 
-#: Fragments with fewer rows are put together.
-ROWS_PER_FRAGMENT = 1024 * 1024
-
 
 def stage_compaction(
     snapshot: TableSnapshot, *, rows_per_fragment: int, forget: Callable[[int], None]

@@ -14,26 +14,19 @@ from typing import Any
 
 import lance
 import pyarrow as pa
-import pyarrow.compute as pc
 from lance import LanceDataset, LanceOperation, Transaction
 from lance.commit import CommitConflictError
 from lance.dataset import Session  # type: ignore[attr-defined]
 
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError
 from omnigraph.storage.location import Location
-from omnigraph.storage.tables import (
-    FILE_FORMAT,
-    TableRef,
-    clear_fork,
-    new_fragments,
-    table_errors,
-)
+from omnigraph.storage.patch import address, new_fragments, without
+from omnigraph.storage.tables import FILE_FORMAT, ROW_ADDRESS, TableRef, clear_fork, table_errors
 
 #: How Lance is told that a column is the table's key.
 PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 
 _KEY = "object_id"
-_ADDRESS = "_rowaddr"
 _CONFLICTS = ("Too many concurrent writers", "concurrent transaction", "conflict")
 _READ_ATTEMPTS = 5
 #: Rows of a fragment that compaction leaves as it is.
@@ -44,8 +37,8 @@ _FULL = 4096
 class LedgerVersion:
     """One version of the ledger on one of its branches.
 
-    `small_fragments` counts those that compaction would put together; `places` says in which
-    fragment each row is that was read with it.
+    `small_fragments` counts those that compaction would put together; `places` has the
+    address of each row that was read with it.
     """
 
     branch: str | None
@@ -94,8 +87,7 @@ class Ledger:
     def read(self, branch: str | None, where: str) -> tuple[LedgerVersion, pa.Table]:
         """The newest version on a branch, with the places of the rows that match, and the rows."""
         dataset, rows = self._scan(branch, where, with_row_address=True)
-        fragments = pc.shift_right(rows[_ADDRESS], pa.scalar(32, pa.uint64()))
-        places = dict(zip(rows[_KEY].to_pylist(), fragments.to_pylist(), strict=True))
+        places = dict(zip(rows[_KEY].to_pylist(), rows[ROW_ADDRESS].to_pylist(), strict=True))
         return self._as_version(branch, dataset, places), rows
 
     def rows(self, branch: str | None, where: str) -> pa.Table:
@@ -157,21 +149,18 @@ class Ledger:
         This is what a merge would do, without the join that finds out. Two writers who replace
         the same row conflict, because both delete it from the same fragment.
         """
-        place = base.places[replaced]
-        quoted = replaced.replace("'", "''")
-        fragment = dataset.get_fragment(place)
-        assert fragment is not None
-        left = fragment.delete(f"{_KEY} = '{quoted}'")
+        updated, emptied = without(dataset, [base.places[replaced]])
         operation = LanceOperation.Update(
-            removed_fragment_ids=[place] if left is None else [],
-            updated_fragments=[] if left is None else [left],
+            removed_fragment_ids=emptied,
+            updated_fragments=updated,
             new_fragments=new_fragments(dataset, rows),
             update_mode="rewrite_rows",
         )
         transaction = Transaction(read_version=base.version, operation=operation)
         made = LanceDataset.commit(dataset, transaction, max_retries=0)
         newest = max(f.fragment_id for f in made.get_fragments())
-        return self._as_version(base.branch, made, {**base.places, replaced: newest})
+        place = address(newest, rows[_KEY].to_pylist().index(replaced))
+        return self._as_version(base.branch, made, {**base.places, replaced: place})
 
     def set_metadata(self, branch: str | None, values: dict[str, str | None]) -> None:
         """Change the schema's metadata."""

@@ -9,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Literal, cast
+from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
-from lance import LanceDataset
+import pyarrow.compute as pc
+from lance import LanceDataset, LanceScanner
 from lance.query import FullTextOperator, FullTextQuery, MatchQuery, PhraseQuery
 
+from omnigraph.compute.keys import one_zero
+from omnigraph.compute.sql import is_in, literal, quoted
 from omnigraph.errors import NotFound, StorageError, UsageError
+from omnigraph.language.types import STRING, Scalar, ValueType
 from omnigraph.storage.fuzzy import similar_words, stems
 
 #: How the words of a full-text query are looked for: any of them, all of them, as a phrase, or
@@ -25,6 +30,16 @@ TextMode = Literal["any", "all", "phrase", "fuzzy"]
 #: Our names for what Lance lists as the type of an index; of vector indexes they are the same.
 _KINDS = {"BTree": "btree", "Bitmap": "bitmap", "LabelList": "label_list", "Inverted": "full_text"}
 _ALL_WORDS = 100_000
+#: What Lance calls the stable id of a row and its present place, when asked for both.
+ROW_ID = "_rowid"
+ROW_ADDRESS = "_rowaddr"
+#: Looking one value up in an index takes about as long as reading this many values of a column.
+_READS_PER_LOOKUP = 128
+#: At most so many values are looked up at a time: Lance takes long to understand longer lists.
+_LOOKED_UP = 10_000
+#: Rows in a batch when a whole column is read, and how many rows tell if that is needed.
+_SCANNED = 128 * 1024
+_SAMPLE = 64
 _SCORE = "_score"
 _DISTANCE = "_distance"
 
@@ -48,6 +63,15 @@ class TableIndex:
     uncovered: int
 
 
+@dataclass(frozen=True, slots=True)
+class FragmentState:
+    """A fragment of a version: its rows are always the same, but some may be deleted."""
+
+    id: int
+    rows: int
+    deleted: tuple[int, int] | None
+
+
 class TableSnapshot:
     """One version of one table, for reading."""
 
@@ -62,6 +86,12 @@ class TableSnapshot:
         """The version that is read."""
         return int(self._dataset.version)
 
+    def at(self, version: int) -> TableSnapshot:
+        """Another version of the same table."""
+        with table_errors(self.ref):
+            dataset = self._dataset.checkout_version((self.ref.branch, version))
+        return TableSnapshot(self.ref, dataset)
+
     @property
     def schema(self) -> pa.Schema:
         """The columns."""
@@ -71,6 +101,18 @@ class TableSnapshot:
     def fragment_ids(self) -> tuple[int, ...]:
         """The ids of the table's fragments, which change with its content."""
         return tuple(f.fragment_id for f in self._dataset.get_fragments())
+
+    def fragments(self) -> dict[str, FragmentState]:
+        """The table's fragments by the name of their first file, which no other ever has."""
+        found = {}
+        for fragment in self._dataset.get_fragments():
+            metadata = fragment.metadata
+            deleted = metadata.deletion_file
+            signature = None if deleted is None else (deleted.read_version, deleted.id)
+            found[str(metadata.files[0].path)] = FragmentState(
+                fragment.fragment_id, metadata.physical_rows, signature
+            )
+        return found
 
     def indices(self) -> tuple[TableIndex, ...]:
         """The table's indexes by name."""
@@ -100,21 +142,123 @@ class TableSnapshot:
         columns: Sequence[str] | None = None,
         where: str | None = None,
         limit: int | None = None,
+        *,
+        places: bool = False,
+        fragments: Sequence[int] | None = None,
     ) -> pa.Table:
-        """Read columns of the rows that match."""
+        """Read columns of the rows that match; with `places` also `_rowid` and `_rowaddr`.
+
+        Args:
+            columns: What to read; None is all.
+            where: A predicate.
+            limit: How many rows to read at most.
+            places: Read where the rows are, too.
+            fragments: Read only these fragments.
+        """
         with table_errors(self.ref):
-            return self._dataset.to_table(
-                columns=None if columns is None else list(columns), filter=where, limit=limit
-            )
+            return self._scanner(columns, where, limit, places, None, fragments).to_table()
+
+    def check_predicate(self, where: str) -> None:
+        """Check that a predicate can be understood.
+
+        Raises:
+            UsageError: It cannot.
+        """
+        try:
+            self._dataset.scanner(columns=[], filter=where, with_row_id=True).explain_plan()
+        except (OSError, ValueError, RuntimeError) as error:
+            text = _reason(error)
+            raise UsageError(f"the predicate `{where}` cannot be understood: {text}") from error
 
     def batches(
-        self, columns: Sequence[str] | None = None, where: str | None = None
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        *,
+        places: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Read in batches, for more rows than fit into memory."""
         with table_errors(self.ref):
-            yield from self._dataset.to_batches(
-                columns=None if columns is None else list(columns), filter=where
-            )
+            yield from self._scanner(columns, where, None, places).to_batches()
+
+    def find(
+        self,
+        column: str,
+        values: pa.Array,
+        columns: Sequence[str] | None = None,
+        type: ValueType = STRING,
+        *,
+        also: str | None = None,
+    ) -> pa.Table:
+        """Read the rows whose value is one of some, with `_rowid` and `_rowaddr`.
+
+        Few values are looked up, by an index if there is one; for many the column is read.
+
+        Args:
+            column: Where the values are looked for.
+            values: The values; nulls find nothing.
+            columns: What to read of each row found.
+            type: What the values are.
+            also: A predicate that the rows match as well.
+        """
+        values = one_zero(values.drop_null())
+        rows = self.count()
+        if not len(values) or not rows:
+            return self.read(columns, "false", places=True)
+        if rows > _READS_PER_LOOKUP * len(values) and type.scalar is not Scalar.F32:
+            return self._look_up(column, values, columns, type, also)
+        narrowed = [also, self._range(column, values, type)]
+        where = " and ".join(f"({part})" for part in narrowed if part is not None) or None
+        with table_errors(self.ref):
+            parts = [
+                batch.filter(pc.is_in(one_zero(batch[column]), value_set=values))
+                for batch in self._scanner([column], where, None, True, _SCANNED).to_batches()
+            ]
+        found = pa.Table.from_batches(parts) if parts else self.read([column], "false", places=True)
+        wanted = list(columns) if columns is not None else self._dataset.schema.names
+        if set(wanted) <= {column}:
+            return found.select([*wanted, ROW_ID, ROW_ADDRESS])
+        taken = self.take(found[ROW_ID].to_pylist(), wanted)
+        for name in (ROW_ID, ROW_ADDRESS):
+            taken = taken.append_column(name, found[name])
+        return taken
+
+    def _look_up(
+        self,
+        column: str,
+        values: pa.Array,
+        columns: Sequence[str] | None,
+        type: ValueType,
+        also: str | None,
+    ) -> pa.Table:
+        parts = []
+        for start in range(0, len(values), _LOOKED_UP):
+            where = is_in(column, values[start : start + _LOOKED_UP], type)
+            where = where if also is None else f"({where}) and ({also})"
+            parts.append(self.read(columns, where, places=True))
+        return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
+
+    def _range(self, column: str, values: pa.Array, type: ValueType) -> str | None:
+        """The range of the values, as a test, when few rows of the table seem to be in it.
+
+        New keys are often all beyond those that are there. A range is then found at once by an
+        index, and nothing is lost without one.
+        """
+        rows = self.count()
+        if rows < _SCANNED or not type.is_text:
+            return None
+        extremes = pc.min_max(values)
+        chance = np.random.default_rng(rows)
+        places = np.unique(chance.integers(0, rows, _SAMPLE)).tolist()
+        with table_errors(self.ref):
+            seen = self._dataset.take(places, columns=[column])[column]
+        low, high = extremes["min"], extremes["max"]
+        inside = pc.sum(pc.and_(pc.greater_equal(seen, low), pc.less_equal(seen, high))).as_py()
+        if inside and inside > _SAMPLE // 32:
+            return None
+        name = quoted(column)
+        low_text, high_text = literal(low.as_py(), type), literal(high.as_py(), type)
+        return f"{name} >= {low_text} and {name} <= {high_text}"
 
     def take(self, row_ids: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """Read rows by their row ids, in the order of the ids.
@@ -200,11 +344,28 @@ class TableSnapshot:
                 columns=self._with(columns, _DISTANCE), nearest=query, filter=where, prefilter=True
             ).to_table()
 
-    def blob(self, column: str, row_id: int) -> BinaryIO | None:
-        """Open the value of a blob column for reading; None when it is null."""
-        with table_errors(self.ref):
-            (found,) = self._dataset.take_blobs(column, ids=[row_id])
-        return cast("BinaryIO | None", found)
+    def _scanner(
+        self,
+        columns: Sequence[str] | None,
+        where: str | None,
+        limit: int | None,
+        places: bool,
+        batch_size: int | None = None,
+        fragments: Sequence[int] | None = None,
+    ) -> LanceScanner:
+        chosen = None
+        if fragments is not None:
+            wanted = set(fragments)
+            chosen = [f for f in self._dataset.get_fragments() if f.fragment_id in wanted]
+        return self._dataset.scanner(
+            columns=None if columns is None else list(columns),
+            filter=where,
+            limit=limit,
+            with_row_id=places,
+            with_row_address=places,
+            batch_size=batch_size,
+            fragments=chosen,
+        )
 
     def _text_query(self, column: str, text: str, mode: TextMode, edits: int) -> FullTextQuery:
         match mode:
@@ -235,7 +396,11 @@ def table_errors(ref: TableRef) -> Iterator[None]:
         yield
     except (OSError, ValueError, RuntimeError) as error:
         where = ref.path if ref.branch is None else f"{ref.path} (branch {ref.branch})"
-        text = str(error).strip().split("\n", 1)[0].split(", /", 1)[0]
         raise StorageError(
-            f"table {where}: {text}", transient=isinstance(error, OSError)
+            f"table {where}: {_reason(error)}", transient=isinstance(error, OSError)
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    """What Lance says, without the places in its own source."""
+    return str(error).strip().split("\n", 1)[0].split(", /", 1)[0]

@@ -10,6 +10,10 @@ from omnigraph.storage.snapshot import TableRef, TableSnapshot
 
 FILE_FORMAT: Literal["2.2"] = "2.2"
 
+#: Rows of a full fragment. Replacing a row costs Lance time for each row of its fragment, so they
+#: are smaller than what suits scans best.
+ROWS_PER_FRAGMENT = 128 * 1024
+
 Kind = Literal[
     "append", "merge", "overwrite", "delete", "restore", "indices", "schema", "compaction"
 ]

@@ -12,27 +12,39 @@ from typing import Any
 
 import lance
 import pyarrow as pa
+import pyarrow.compute as pc
 from lance import LanceDataset, LanceOperation, Transaction
 from lance.commit import CommitConflictError
 from lance.dataset import Session  # type: ignore[attr-defined]
-from lance.fragment import write_fragments
 
 from omnigraph.errors import ReadSetConflict
 from omnigraph.storage.columns import NewColumn, stage_schema
-from omnigraph.storage.compaction import ROWS_PER_FRAGMENT, stage_compaction
+from omnigraph.storage.compaction import stage_compaction
 from omnigraph.storage.indices import IndexKind, IndexSpec, stage_indices
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
-from omnigraph.storage.snapshot import TableIndex, TableRef, TableSnapshot, TextMode, table_errors
-from omnigraph.storage.staged import FILE_FORMAT, Kind, StagedWrite, staged
+from omnigraph.storage.patch import Patch, new_fragments, stage_patch
+from omnigraph.storage.snapshot import (
+    ROW_ADDRESS,
+    ROW_ID,
+    TableIndex,
+    TableRef,
+    TableSnapshot,
+    TextMode,
+    table_errors,
+)
+from omnigraph.storage.staged import FILE_FORMAT, ROWS_PER_FRAGMENT, Kind, StagedWrite, staged
 from omnigraph.storage.version_file import transaction_id
 
 __all__ = [
     "FILE_FORMAT",
+    "ROW_ADDRESS",
+    "ROW_ID",
     "IndexKind",
     "IndexSpec",
     "Kind",
     "NewColumn",
+    "Patch",
     "StagedWrite",
     "TableIndex",
     "TableRef",
@@ -41,7 +53,6 @@ __all__ = [
     "Tables",
     "TextMode",
     "clear_fork",
-    "new_fragments",
     "table_errors",
 ]
 
@@ -140,27 +151,26 @@ class Tables:
 
     def stage_append(self, snapshot: TableSnapshot, rows: pa.Table) -> StagedWrite | None:
         """Stage new rows; None when there are none."""
-        if rows.num_rows == 0:
-            return None
-        with table_errors(snapshot.ref):
-            fragments = new_fragments(snapshot._dataset, rows)
-        return staged(snapshot, "append", LanceOperation.Append(fragments), written=rows.num_rows)
+        return stage_patch(snapshot, Patch(new=rows))
 
     def stage_merge(self, snapshot: TableSnapshot, rows: pa.Table) -> StagedWrite | None:
         """Stage rows that replace those with the same id, or are new; None when there are none."""
-        if rows.num_rows == 0:
-            return None
-        with table_errors(snapshot.ref):
-            merge = snapshot._dataset.merge_insert("id")
-            merge = merge.when_matched_update_all().when_not_matched_insert_all()
-            transaction, stats = merge.execute_uncommitted(rows)
-        return staged(
+        ids = rows["id"].combine_chunks()
+        found = snapshot.find("id", ids, ["id"])
+        at = pc.index_in(ids, value_set=found["id"].combine_chunks())
+        known = pc.is_valid(at)
+        return stage_patch(
             snapshot,
-            "merge",
-            transaction.operation,
-            written=int(stats["num_inserted_rows"]),
-            replaced=int(stats["num_updated_rows"]),
+            Patch(
+                new=rows.filter(pc.invert(known)),
+                changed=rows.filter(known),
+                changed_at=found.take(at.drop_null()),
+            ),
         )
+
+    def stage_patch(self, snapshot: TableSnapshot, patch: Patch) -> StagedWrite | None:
+        """Stage new, changed and removed rows together; see `patch.stage_patch`."""
+        return stage_patch(snapshot, patch)
 
     def stage_overwrite(self, snapshot: TableSnapshot, rows: pa.Table) -> StagedWrite:
         """Stage rows in place of everything; zero rows empty the table."""
@@ -174,24 +184,8 @@ class Tables:
 
     def stage_delete(self, snapshot: TableSnapshot, where: str) -> StagedWrite | None:
         """Stage the deletion of the rows that match; None when none do."""
-        updated, emptied, deleted = [], [], 0
-        with table_errors(snapshot.ref):
-            for fragment in snapshot._dataset.get_fragments():
-                before = fragment.count_rows()
-                hits = fragment.count_rows(filter=where)
-                if hits == 0:
-                    continue
-                deleted += hits
-                if hits == before:
-                    emptied.append(fragment.fragment_id)
-                    continue
-                left = fragment.delete(where)
-                assert left is not None
-                updated.append(left)
-        if deleted == 0:
-            return None
-        operation = LanceOperation.Delete(updated, emptied, where)
-        return staged(snapshot, "delete", operation, deleted=deleted)
+        found = snapshot.read([], where, places=True)
+        return stage_patch(snapshot, Patch(removed_at=found[ROW_ADDRESS]))
 
     def stage_restore(self, ref: TableRef, version: int) -> StagedWrite:
         """Stage going back to what an earlier version was, on top of HEAD."""
@@ -273,19 +267,6 @@ class Tables:
             if ref.branch is None:
                 return self._dataset(ref.path, version)
             return self._dataset(ref.path).checkout_version((ref.branch, version))
-
-
-def new_fragments(dataset: LanceDataset, rows: pa.Table) -> list[Any]:
-    """Write rows to files of a table that no version refers to yet."""
-    return list(
-        write_fragments(
-            rows,
-            dataset,
-            schema=dataset.schema,
-            data_storage_version=FILE_FORMAT,
-            enable_stable_row_ids=True,
-        )
-    )
 
 
 def clear_fork(location: Location, path: str, name: str) -> None:

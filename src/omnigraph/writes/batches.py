@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.diagnostics import did_you_mean
-from omnigraph.errors import NotFound, UsageError, ValidationError, Violation
+from omnigraph.errors import KeyConflict, UsageError
 from omnigraph.history.repository import Repository
 from omnigraph.language import EdgeType, NodeType
-from omnigraph.language.schema.arrow import table_schema
-from omnigraph.writes.protocol import Mode, TableChange, WriteRequest, WriteResult, write
+from omnigraph.writes.conform import conform
+from omnigraph.writes.delta import TableDelta, old_columns, split
+from omnigraph.writes.protocol import WriteRequest, WriteResult, write
+from omnigraph.writes.validate import Violations, validate, validate_rows
+from omnigraph.writes.view import View
+
+Mode = Literal["append", "merge", "overwrite", "delete"]
 
 #: Per type: a mode with rows, or `delete` with a predicate over the table's columns.
 Batches = Mapping[str, tuple[Mode, pa.Table | str]]
@@ -33,7 +38,8 @@ def write_batches(
     Args:
         repository: The graph.
         branch: The branch to write to.
-        batches: Rows have the physical columns: `id`, for edges `src` and `dst`, and properties.
+        batches: Rows have the columns of their table: `id`, for edges `src` and `dst` (or `from`
+            and `to`), and properties. Ids may be left out.
         actor: Who writes.
         message: What for.
         if_commit: Write only if this is the branch's head.
@@ -41,86 +47,82 @@ def write_batches(
 
     Raises:
         NotFound: There is no such branch or type.
-        ValidationError: Rows do not have the form of their table; nothing was written.
+        KeyConflict: A row to append is there already.
+        ValidationError: Rows do not fit their table, or break a rule; nothing was written.
     """
-    changes: dict[str, TableChange] = {}
-    violations: list[Violation] = []
+    if not isinstance(batches, Mapping):
+        raise UsageError("batches are given by type, as in {'Person': ('merge', rows)}")
     for name, batch in batches.items():
-        if not isinstance(batch, tuple) or len(batch) != 2:
-            raise UsageError(
-                f"{name} is given as a pair, such as ('merge', rows) or ('delete', predicate)"
-            )
-        try:
-            changes[name] = _change(repository, name, *batch)
-        except ValidationError as error:
-            violations += error.violations
-    if violations:
-        raise ValidationError(violations)
-    request = WriteRequest(branch, changes, actor, message, if_commit, idempotency_key)
-    return write(repository, request)
+        _check_form(name, batch)
+
+    def prepare(view: View) -> Mapping[str, TableDelta]:
+        found = Violations()
+        deltas: dict[str, TableDelta] = {}
+        for name, (mode, data) in batches.items():
+            delta = _delta(view, name, mode, data, found)
+            if delta is not None:
+                deltas[name] = delta
+        allowed = repository.external_blobs
+        if found.total:
+            # Whether ends are there cannot be told while rows of some type are not known.
+            for delta in deltas.values():
+                validate_rows(delta, found, external_blobs=allowed)
+            found.refuse()
+        validate(view, deltas, external_blobs=allowed).refuse()
+        return deltas
+
+    may_repeat = all(mode in ("append", "merge") for mode, _ in batches.values())
+    return write(
+        repository,
+        WriteRequest(branch, prepare, may_repeat, actor, message, if_commit, idempotency_key),
+    )
 
 
-def _change(repository: Repository, name: str, mode: Mode, data: pa.Table | str) -> TableChange:
-    type = repository.catalog.table(name)
-    if type is None:
-        known = [t.name for t in repository.catalog.tables()]
-        hint = did_you_mean(name, known)
-        raise NotFound(f"the graph has no type `{name}`" + (f"; {hint}" if hint else ""))
+def _check_form(name: str, batch: tuple[Mode, pa.Table | str]) -> None:
+    if not isinstance(name, str):
+        raise UsageError(f"a type is given by its name, not as {name!r}")
+    if not isinstance(batch, tuple) or len(batch) != 2:
+        raise UsageError(
+            f"{name} is given as a pair, such as ('merge', rows) or ('delete', predicate)"
+        )
+    mode, data = batch
     if mode == "delete":
         if not isinstance(data, str) or not data.strip():
             raise UsageError(f"a delete of {name} needs a predicate, such as \"id = 'x'\"")
-        return TableChange("delete", where=data)
-    if mode not in ("append", "merge", "overwrite"):
+    elif mode not in ("append", "merge", "overwrite"):
         raise UsageError(f"`{mode}` is no way to write: use append, merge, overwrite or delete")
-    if not isinstance(data, pa.Table):
+    elif not isinstance(data, pa.Table):
         raise UsageError(f"rows of {name} are given as a pyarrow Table")
-    return TableChange(mode, rows=conform(type, data))
 
 
-def conform(type: NodeType | EdgeType, rows: pa.Table) -> pa.Table:
-    """Give rows the columns and types of their table, or say what does not fit.
-
-    Raises:
-        ValidationError: A column is missing, unknown, of another type, or has nulls it may not
-            have; or an id is there twice.
-    """
-    schema = table_schema(type)
-    violations = [
-        _violation(type, name, "column", f"{type.name} has no column `{name}`")
-        for name in rows.column_names
-        if name not in schema.names
-    ]
-    columns = []
-    for field in schema:
-        if field.name not in rows.column_names:
-            if field.nullable:
-                columns.append(pa.nulls(rows.num_rows, field.type))
-            else:
-                text = f"{type.name} needs the column `{field.name}`"
-                violations.append(_violation(type, field.name, "column", text))
-            continue
-        column = rows[field.name]
-        if column.null_count and not field.nullable:
-            text = f"`{field.name}` of {type.name} has {column.null_count} nulls and allows none"
-            violations.append(_violation(type, field.name, "not_null", text))
-            continue
-        try:
-            columns.append(column.cast(field.type))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            text = f"`{field.name}` of {type.name} is {field.type}, not {column.type}: {error}"
-            violations.append(_violation(type, field.name, "type", text))
-    if not violations:
-        counts = pc.value_counts(rows["id"].combine_chunks())
-        twice = counts.filter(pc.greater(counts.field("counts"), 1))
-        violations += [
-            Violation(type.name, str(id), "id", str(id), "unique_ids",
-                      f"the id {id!r} of {type.name} is given twice")
-            for id in twice.field("values")[:100].to_pylist()
-        ]  # fmt: skip
-    if violations:
-        raise ValidationError(violations)
-    return pa.Table.from_arrays(columns, schema=schema)
+def _delta(
+    view: View, name: str, mode: Mode, data: pa.Table | str, found: Violations
+) -> TableDelta | None:
+    type, snapshot = view.type(name), view.table(name)
+    if mode == "delete":
+        assert isinstance(data, str)
+        snapshot.check_predicate(data)
+        removed = snapshot.read(old_columns(type), data, places=True)
+        return TableDelta.of(type, removed=removed)
+    assert isinstance(data, pa.Table)
+    rows = conform(type, data, found)
+    if rows is None:
+        return None
+    if mode == "overwrite":
+        old = snapshot.read(old_columns(type), places=True)
+        gone = pc.invert(pc.is_in(old["id"], value_set=rows["id"].combine_chunks()))
+        return split(type, rows, old, removed=old.filter(gone), replaces_all=True)
+    old = snapshot.find("id", rows["id"].combine_chunks(), old_columns(type))
+    if mode == "append" and old.num_rows:
+        _refuse_existing(type, old["id"])
+    return split(type, rows, old)
 
 
-def _violation(type: NodeType | EdgeType, column: str, rule: str, message: str) -> Violation:
-    return Violation(type.name, None, column, None, rule, message)
+def _refuse_existing(type: NodeType | EdgeType, ids: pa.ChunkedArray) -> None:
+    shown = [str(id) for id in ids[:5].to_pylist()]
+    raise KeyConflict(
+        f"{type.name} has {len(ids)} of the ids to append already:"
+        f" {', '.join(shown)}{' …' if len(ids) > 5 else ''}; use merge to replace them",
+        type=type.name,
+        ids=[str(id) for id in ids[:100].to_pylist()],
+    )

@@ -17,24 +17,22 @@ import datetime as dt
 import random
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Protocol
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from ulid import ULID
 
 from omnigraph import failpoints
 from omnigraph.errors import (
-    KeyConflict,
     NotFound,
     OmnigraphError,
     PreconditionFailed,
     ReadSetConflict,
     RecoveryRequired,
     StorageError,
+    UsageError,
 )
 from omnigraph.history.manifest import Commit, PublishedTable
 from omnigraph.history.repository import Repository
@@ -49,84 +47,11 @@ from omnigraph.writes.recovery import (
     recover_all,
 )
 from omnigraph.writes.sidecar import Sidecar, SidecarTable
+from omnigraph.writes.view import View
 
 #: How often a write that may be repeated is prepared again when another writer was faster.
-_ATTEMPTS = 32
+_ATTEMPTS = 256
 _LONGEST_PAUSE = 0.2
-#: Up to this many ids are looked up one by one; for more the whole column is read.
-_LOOKED_UP = 1000
-
-Mode = Literal["append", "merge", "overwrite", "delete"]
-
-
-@dataclass(frozen=True, slots=True)
-class TableChange:
-    """A change of one table: rows to write, or a predicate of rows to delete."""
-
-    mode: Mode
-    rows: pa.Table | None = None
-    where: str | None = None
-
-    @property
-    def may_repeat(self) -> bool:
-        """True when the change means the same on a newer state of the graph."""
-        return self.mode in ("append", "merge")
-
-    def stage(self, tables: Tables, snapshot: TableSnapshot) -> StagedWrite | None:
-        """Stage the change on a version of its table; None when it changes nothing."""
-        if self.mode == "delete":
-            assert self.where is not None
-            return tables.stage_delete(snapshot, self.where)
-        assert self.rows is not None
-        if self.mode == "append":
-            return tables.stage_append(snapshot, self.rows)
-        if self.mode == "merge":
-            return tables.stage_merge(snapshot, self.rows)
-        return tables.stage_overwrite(snapshot, self.rows)
-
-    def changes_nothing(self, snapshot: TableSnapshot) -> bool:
-        """True when staging would give nothing."""
-        if self.mode == "delete":
-            return snapshot.count(self.where) == 0
-        return self.mode != "overwrite" and (self.rows is None or self.rows.num_rows == 0)
-
-
-def _refuse_existing(type: str, snapshot: TableSnapshot, rows: pa.Table) -> None:
-    """An append is a strict insert: none of its ids may be there."""
-    ids = rows["id"].combine_chunks()
-    if len(ids) <= _LOOKED_UP:
-        quoted = ", ".join("'" + id.replace("'", "''") + "'" for id in ids.to_pylist())
-        found = snapshot.read(["id"], f"id in ({quoted})")["id"] if quoted else ids[:0]
-    else:
-        present = snapshot.read(["id"])["id"]
-        found = ids.filter(pc.is_in(ids, value_set=present.combine_chunks()))
-    if len(found):
-        shown = [str(id) for id in found[:5].to_pylist()]
-        raise KeyConflict(
-            f"{type} has {len(found)} of the ids to append already:"
-            f" {', '.join(shown)}{' …' if len(found) > 5 else ''}; use merge to replace them",
-            type=type,
-            ids=[str(id) for id in found.to_pylist()[:100]],
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class WriteRequest:
-    """What to write and under which conditions.
-
-    Attributes:
-        changes: By the type's name.
-        if_commit: Write only if this is the branch's head.
-        idempotency_key: A second write with the same key on the branch gives the first's commit.
-    """
-
-    branch: str
-    changes: Mapping[str, TableChange]
-    actor: str | None = None
-    message: str | None = None
-    if_commit: str | None = None
-    idempotency_key: str | None = None
-    writer: str = "write"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +61,47 @@ class TableOutcome:
     inserted: int
     replaced: int
     deleted: int
+
+
+class Change(Protocol):
+    """A change of one table, against the state it was prepared on."""
+
+    @property
+    def kind(self) -> str:
+        """What sidecars and the audit log call it."""
+
+    @property
+    def is_empty(self) -> bool:
+        """True when there is nothing to stage."""
+
+    @property
+    def outcome(self) -> TableOutcome:
+        """What it does to the table."""
+
+    def stage(self, tables: Tables, snapshot: TableSnapshot) -> StagedWrite | None:
+        """Stage it on the version it was made for, or on a fork of that."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """What to write and under which conditions.
+
+    Attributes:
+        prepare: Gives the changes by the type's name, validated, on one state of the branch. It
+            runs again when another writer was faster, if the write may be repeated.
+        may_repeat: The write means the same on a newer state of the branch.
+        if_commit: Write only if this is the branch's head.
+        idempotency_key: A second write with the same key on the branch gives the first's commit.
+    """
+
+    branch: str
+    prepare: Callable[[View], Mapping[str, Change]]
+    may_repeat: bool
+    actor: str | None = None
+    message: str | None = None
+    if_commit: str | None = None
+    idempotency_key: str | None = None
+    writer: str = "write"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +129,7 @@ class _Prepared:
     """One table of a prepared write. `staged` is None while the table is still to be forked."""
 
     table: PublishedTable
-    change: TableChange
+    change: Change
     staged: StagedWrite | None
     ref: TableRef
     transaction_id: str
@@ -177,13 +143,14 @@ def write(repository: Repository, request: WriteRequest) -> WriteResult:
     """Write to a branch in one commit, or not at all.
 
     Raises:
+        UsageError: What comes with the write is no text, or the idempotency key is empty.
         PreconditionFailed: The branch is not at `if_commit`.
         ReadSetConflict: Another writer was faster, and the write cannot simply be repeated.
         RecoveryRequired: An interrupted write is in the way that needs a person.
     """
-    may_repeat = request.if_commit is None and all(
-        change.may_repeat for change in request.changes.values()
-    )
+    _check_texts(request)
+    may_repeat = request.may_repeat and request.if_commit is None
+    deadline = time.monotonic() + repository.lock_times.wait
     for attempt in range(_ATTEMPTS):
         base = repository.history.read(request.branch)
         earlier = _check_conditions(repository, request, base)
@@ -196,7 +163,8 @@ def write(repository: Repository, request: WriteRequest) -> WriteResult:
             failpoints.hit("write.prepared")
             return _under_lock(repository, request, base, prepared)
         except _Stale as stale:
-            if not may_repeat or attempt + 1 == _ATTEMPTS:
+            too_late = attempt + 1 == _ATTEMPTS or time.monotonic() > deadline
+            if not may_repeat or too_late:
                 earlier = _check_conditions(
                     repository, request, repository.history.read(request.branch)
                 )
@@ -205,6 +173,16 @@ def write(repository: Repository, request: WriteRequest) -> WriteResult:
                 raise stale.conflict from None
         time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.002 * 2**attempt)))
     raise AssertionError("unreachable")
+
+
+def _check_texts(request: WriteRequest) -> None:
+    for name in ("actor", "message", "if_commit", "idempotency_key"):
+        given = getattr(request, name)
+        if given is not None and not isinstance(given, str):
+            raise UsageError(f"{name} is a text, not {given!r}")
+    if request.idempotency_key == "":
+        # Whoever forgot to fill it in would lose every write but the first.
+        raise UsageError("the idempotency key is empty; give one of your own to each write")
 
 
 class _Stale(Exception):
@@ -249,19 +227,17 @@ def _prepare(repository: Repository, request: WriteRequest, base: BranchState) -
 
 def _stage(repository: Repository, request: WriteRequest, base: BranchState) -> list[_Prepared]:
     prepared: list[_Prepared] = []
-    for name, change in request.changes.items():
-        table = base.state.by_name(name)
-        if table is None:
-            raise NotFound(f"the graph has no type `{name}`")
-        snapshot = repository.tables.open(table.ref, table.version)
+    view = View(repository, base)
+    for name, change in request.prepare(view).items():
+        if change.is_empty:
+            continue
+        table = view.published(name)
         target = TableRef(table.path, base.native)
-        if change.mode == "append" and change.rows is not None:
-            _refuse_existing(table.name, snapshot, change.rows)
         if table.branch == base.native:
-            staged = change.stage(repository.tables, snapshot)
+            staged = change.stage(repository.tables, view.table(name))
             if staged is not None:
                 prepared.append(_Prepared(table, change, staged, target, staged.transaction_id))
-        elif not change.changes_nothing(snapshot):
+        else:
             # Its files belong below the fork, which is made under the lock.
             prepared.append(_Prepared(table, change, None, target, str(uuid.uuid4())))
     return prepared
@@ -273,6 +249,7 @@ def _stage(repository: Repository, request: WriteRequest, base: BranchState) -> 
 def _under_lock(
     repository: Repository, request: WriteRequest, base: BranchState, prepared: list[_Prepared]
 ) -> WriteResult:
+    outcomes = {item.table.name: item.change.outcome for item in prepared}
     with repository.lock() as lock:
         failpoints.hit("write.locked")
         recover_all(repository, lock)
@@ -281,15 +258,16 @@ def _under_lock(
         sidecar = _arm(repository, request, base, prepared)
         try:
             failpoints.hit("write.armed")
-            commit, tables = _effects(repository, lock, base, sidecar, prepared)
+            commit = _effects(repository, lock, base, sidecar, prepared)
         except Exception as error:
-            return _resolve(repository, lock, sidecar, error)
+            commit = _resolve(repository, lock, sidecar, error)
+            return WriteResult(commit, outcomes)
         # The commit is visible. A sidecar that cannot be deleted is found and removed by the next
         # writer: no reason to tell the caller that the write has failed.
         with suppress(StorageError):
             repository.objects.delete(sidecar.path)
         failpoints.hit("write.finished")
-        return WriteResult(commit, tables)
+        return WriteResult(commit, outcomes)
 
 
 def _revalidate(
@@ -343,7 +321,7 @@ def _arm(
             item.ref.branch,
             item.table.version,
             (item.table.branch or "") if item.is_fork else None,
-            item.change.mode,
+            item.change.kind,
             item.transaction_id,
             str(uuid.uuid4()),
         )
@@ -373,8 +351,7 @@ def _effects(
     base: BranchState,
     sidecar: Sidecar,
     prepared: list[_Prepared],
-) -> tuple[Commit, dict[str, TableOutcome]]:
-    outcomes: dict[str, TableOutcome] = {}
+) -> Commit:
     done: list[SidecarTable] = []
     for item, note in zip(prepared, sidecar.tables, strict=True):
         lock.check()
@@ -382,9 +359,6 @@ def _effects(
         made = repository.tables.commit_staged(staged)
         failpoints.hit("write.table_committed")
         done.append(replace(note, version=made.version, rows=made.rows))
-        outcomes[item.table.name] = TableOutcome(
-            staged.rows_written, staged.rows_replaced, staged.rows_deleted
-        )
     sidecar = sidecar.confirmed(tuple(done))
     sidecar.store(repository.objects)
     failpoints.hit("write.confirmed")
@@ -393,7 +367,7 @@ def _effects(
     lock.check()
     repository.history.publish(base, commit, published)
     failpoints.hit("write.published")
-    return commit, outcomes
+    return commit
 
 
 def _fork_and_stage(repository: Repository, item: _Prepared) -> StagedWrite:
@@ -407,7 +381,7 @@ def _fork_and_stage(repository: Repository, item: _Prepared) -> StagedWrite:
 
 def _resolve(
     repository: Repository, lock: EffectLock, sidecar: Sidecar, error: Exception
-) -> WriteResult:
+) -> Commit:
     """A failure after arming: finish or undo the write here and now, if that is possible."""
     try:
         outcome = recover(repository, lock, sidecar)
@@ -415,5 +389,5 @@ def _resolve(
         # The sidecar is still there: the next writer, or the next open, resolves it.
         raise error from None
     if outcome.commit == sidecar.commit_id:
-        return WriteResult(repository.history.commit(sidecar.commit_id), {})
+        return repository.history.commit(sidecar.commit_id)
     raise error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections import OrderedDict
 from types import MappingProxyType
 from typing import Any
@@ -37,7 +38,8 @@ def refused(type: str, value: object) -> str:
         bind(type, value)
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.code == "OG-PB-103"
-    return diagnostic.message.removeprefix("parameter `$x`: ")
+    # A mutation also says which property the value is given to.
+    return re.sub(r"^parameter `\$x`(, given to `data` of N)?: ", "", diagnostic.message)
 
 
 @pytest.mark.parametrize(

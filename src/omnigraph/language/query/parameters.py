@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from omnigraph.diagnostics import Report, TooManyErrors, did_you_mean, near_names
+from omnigraph.diagnostics import Diagnostic, Report, TooManyErrors, did_you_mean, near_names
 from omnigraph.errors import QueryError
 from omnigraph.language.query.compiled import CompiledQuery
+from omnigraph.language.query.expressions import Parameter
+from omnigraph.language.query.plan import Delete, WritePlan
 from omnigraph.language.values import Value, ValueFault, coerce
+
+_MOST_PROBLEMS = 100
 
 
 def bind_parameters(query: CompiledQuery, given: Mapping[str, Any] | None) -> dict[str, Value]:
@@ -36,6 +41,26 @@ def bind_parameters(query: CompiledQuery, given: Mapping[str, Any] | None) -> di
     if report.has_errors:
         raise QueryError(report.diagnostics)
     return values
+
+
+def bind_each(
+    query: CompiledQuery, given: Sequence[Mapping[str, Any] | None]
+) -> list[dict[str, Value]]:
+    """Bind several sets of values; see `bind_parameters`. Messages tell the set, from 1 on."""
+    bound: list[dict[str, Value]] = []
+    problems: list[Diagnostic] = []
+    for number, values in enumerate(given, 1):
+        try:
+            bound.append(bind_parameters(query, values))
+        except QueryError as error:
+            problems += [
+                replace(d, message=f"parameters {number}: {d.message}") for d in error.diagnostics
+            ]
+            if len(problems) >= _MOST_PROBLEMS:
+                break
+    if problems:
+        raise QueryError(problems)
+    return bound
 
 
 def _bind(
@@ -92,10 +117,25 @@ def _bind(
         try:
             values[parameter.name] = coerce(plain[parameter.name], parameter.type)
         except ValueFault as fault:
+            where = _given_to(query, parameter.name)
             report.error(
-                "OG-PB-103", f"parameter `${parameter.name}`: {fault.message}", span, fault.hint
+                "OG-PB-103",
+                f"parameter `${parameter.name}`{where}: {fault.message}",
+                span,
+                fault.hint,
             )
     return values
+
+
+def _given_to(query: CompiledQuery, name: str) -> str:
+    """Say which property of a mutation a parameter is given to, if it is."""
+    if not isinstance(query.plan, WritePlan):
+        return ""
+    for statement in query.plan.statements:
+        for assignment in () if isinstance(statement, Delete) else statement.values:
+            if isinstance(assignment.value, Parameter) and assignment.value.name == name:
+                return f", given to `{assignment.property}` of {statement.type}"
+    return ""
 
 
 def _name_span(query: CompiledQuery) -> tuple[int, int]:

@@ -1,0 +1,209 @@
+"""`omnigraph blob`: the values of Blob properties.
+
+The bytes are passed on in portions, so a value may be larger than the memory.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import IO, TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from omnigraph.cli.graphs import graph_and, graph_arguments, reading
+from omnigraph.cli.lazy import VerbGroup
+from omnigraph.cli.options import common_options
+from omnigraph.cli.output import Output, counted
+from omnigraph.cli.text import columns, one_line
+from omnigraph.errors import OmnigraphError, UsageError
+
+if TYPE_CHECKING:
+    from omnigraph.blobs import EntityKind
+    from omnigraph.graph import Graph
+    from omnigraph.storage.blobs import BlobStream
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_NAMES = ("TYPE", "ID", "PROPERTY")
+_STDOUT = "-"
+_PORTION = 1 << 20
+_NUMBER = re.compile("[0-9]{0,18}")
+
+
+@click.group(
+    cls=VerbGroup,
+    epilog="""\b
+Examples:
+  omnigraph blob stat team.omni Doc handbook file
+  omnigraph blob get team.omni Doc handbook file --output handbook.pdf""",
+)
+def blob() -> None:
+    """Read the values of Blob properties."""
+
+
+def _state_options(function: _Function) -> _Function:
+    function = click.option(
+        "--snapshot", "commit", metavar="COMMIT", help="At this commit, by its id or tag."
+    )(function)
+    return click.option(
+        "--branch", metavar="BRANCH", help="At the head of this branch. Default: main."
+    )(function)
+
+
+@blob.command(
+    epilog="""\b
+Examples:
+  omnigraph blob get team.omni Doc handbook file --output handbook.pdf
+  omnigraph blob get team.omni Doc handbook file --range 0:4 | xxd
+  omnigraph blob get team.omni Doc handbook file --snapshot launch > old.pdf"""
+)
+@graph_arguments(*_NAMES)
+@click.option(
+    "--output", "-o", "target", metavar="FILE", help="Write to this file; - is stdout, the default."
+)
+@click.option(
+    "--range",
+    "part",
+    metavar="START:END",
+    help="Only the bytes from START up to and without END; either may be left out.",
+)
+@_state_options
+@common_options
+def get(
+    words: tuple[str, ...],
+    store: str | None,
+    target: str | None,
+    part: str | None,
+    branch: str | None,
+    commit: str | None,
+    as_json: bool,
+) -> None:
+    """Write the value of a Blob property to a file or to stdout.
+
+    TYPE is a node or edge type, ID the id of a node or edge. A file appears when
+    all of it is written: when something fails, it is as it was. Bytes are not
+    written to a terminal unless you ask for it with `--output -`.
+    """
+    output = Output(json=as_json)
+    place, type, id, property = graph_and(words, store, *_NAMES)
+    state = _state(branch, commit)
+    range = None if part is None else _range(part)
+    to_stdout = target is None or target == _STDOUT
+    if to_stdout and as_json:
+        raise UsageError("with --json, the value goes to a file: pass --output FILE")
+    if target is None and sys.stdout.isatty():
+        raise UsageError(
+            "the value is bytes, which can garble a terminal; pass --output FILE,"
+            " or --output - to print it anyway"
+        )
+    with reading(place) as graph:
+        kind = _kind(graph, type)
+        with graph.read_blob(kind, type, id, property, range=range, **state) as value:
+            if to_stdout:
+                sys.stdout.flush()
+                _copy(value, sys.stdout.buffer)
+                return
+            assert target is not None
+            with _replaced(target) as file:
+                _copy(value, file)
+    if output.json:
+        output.data({"type": type, "id": id, "property": property, "output": target,
+                     "bytes": value.size})  # fmt: skip
+        return
+    output.result(f"wrote {counted(value.size, 'byte')} to {target}")
+
+
+@blob.command(
+    epilog="""\b
+Examples:
+  omnigraph blob stat team.omni Doc handbook file
+  omnigraph blob stat team.omni Doc handbook file --branch draft --json"""
+)
+@graph_arguments(*_NAMES)
+@_state_options
+@common_options
+def stat(
+    words: tuple[str, ...],
+    store: str | None,
+    branch: str | None,
+    commit: str | None,
+    as_json: bool,
+) -> None:
+    """Show the size of a Blob value and where it is kept.
+
+    Reads nothing of the value itself.
+    """
+    output = Output(json=as_json)
+    place, type, id, property = graph_and(words, store, *_NAMES)
+    state = _state(branch, commit)
+    with reading(place) as graph:
+        found = graph.stat_blob(_kind(graph, type), type, id, property, **state)
+    if output.json:
+        output.data(found.to_dict())
+        return
+    about = [
+        ("type", found.type),
+        ("id", found.id),
+        ("property", found.property),
+        ("size", counted(found.size, "byte")),
+        ("kept", "in the graph" if found.uri is None else f"outside, at {found.uri}"),
+    ]
+    output.result(columns([(name, one_line(text)) for name, text in about]))
+
+
+def _state(branch: str | None, commit: str | None) -> dict[str, Any]:
+    if branch is not None and commit is not None:
+        raise UsageError("pass --branch or --snapshot, not both: a commit is on one branch already")
+    return {"branch": branch or "main", "commit": commit}
+
+
+def _kind(graph: Graph, type: str) -> EntityKind:
+    return "edge" if type in graph.catalog.edges else "node"
+
+
+def _range(text: str) -> tuple[int, int | None]:
+    start, colon, end = text.partition(":")
+    if not colon or not all(_NUMBER.fullmatch(number) for number in (start, end)):
+        raise UsageError(f"--range {text} makes no sense; write START:END, such as 0:100 or 100:")
+    return int(start or 0), int(end) if end else None
+
+
+def _copy(value: BlobStream, file: IO[bytes]) -> None:
+    while portion := value.read(_PORTION):
+        file.write(portion)
+    file.flush()
+
+
+@contextmanager
+def _replaced(path: str) -> Iterator[IO[bytes]]:
+    """Open a file under another name, which becomes the file when all went well.
+
+    What is no file (a pipe, a device) cannot be replaced and is written to as it is.
+    """
+    target = os.path.realpath(path)
+    if os.path.isdir(target):
+        raise UsageError(f"{path} is a directory; name a file in it")
+    if os.path.exists(target) and not os.path.isfile(target):
+        with open(target, "wb") as file:
+            yield file
+        return
+    temporary = os.path.join(os.path.dirname(target), f".omnigraph-{secrets.token_hex(8)}")
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+            os.fsync(file.fileno())
+        if os.path.exists(target):
+            os.chmod(temporary, os.stat(target).st_mode & 0o777)
+        os.replace(temporary, target)
+    except OSError as error:
+        raise OmnigraphError(
+            f"{path}: cannot be written: {error.strerror}", code="os_error"
+        ) from error
+    finally:
+        # There is nothing left to remove when all went well.
+        with suppress(OSError):
+            os.unlink(temporary)

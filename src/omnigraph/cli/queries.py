@@ -1,0 +1,135 @@
+"""Which query a verb runs, with which parameters: `-e`, `--query FILE [NAME]` and `--params`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from omnigraph.cli.files import read_source, read_stdin
+from omnigraph.cli.graphs import graph_and
+from omnigraph.errors import UsageError
+from omnigraph.settings import Settings
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def query_options(function: _Function) -> _Function:
+    """Add `[GRAPH] [NAME]` (as `words`), `--store`, `--query`, `-e` and `--params`."""
+    function = click.option(
+        "--params",
+        "parameters",
+        metavar="JSON|@FILE",
+        help="Values of the parameters, as a JSON object; @- reads it from stdin.",
+    )(function)
+    function = click.option("-e", "text", metavar="TEXT", help="The query itself.")(function)
+    function = click.option(
+        "--query",
+        "path",
+        metavar="FILE",
+        type=click.Path(),
+        help="A .gq file; NAME picks one of its queries.",
+    )(function)
+    function = click.option(
+        "--store", metavar="GRAPH", help="The graph. Default: OMNIGRAPH_STORE."
+    )(function)
+    return click.argument("words", nargs=-1, metavar="[GRAPH] [NAME]")(function)
+
+
+def graph_and_name(words: Sequence[str], store: str | None) -> tuple[str, str | None]:
+    """Tell the graph from the query's name: the graph comes first, either may be left out."""
+    if len(words) > 2:
+        path = click.get_current_context().command_path
+        raise click.UsageError(f"too many arguments: `{path}` takes [GRAPH] [NAME]")
+    if len(words) == 1 and (store is not None or _is_name(words[0])):
+        place, name = graph_and(words, store, "NAME")
+        return place, name
+    if len(words) <= 1:
+        (place,) = graph_and(words, store)
+        return place, None
+    place, name = graph_and(words, store, "NAME")
+    return place, name
+
+
+def _is_name(word: str) -> bool:
+    """True when a single word is a query's name, because the environment names the graph."""
+    return (
+        Settings.from_env().store is not None and word.isidentifier() and not os.path.exists(word)
+    )
+
+
+def read_query(path: str | None, text: str | None) -> str:
+    """Give the text of the query, from the file or from the option."""
+    if (path is None) == (text is None):
+        raise UsageError("pass a query: either --query FILE or -e TEXT")
+    return text if text is not None else read_source(str(path))
+
+
+def read_parameters(given: str | None) -> dict[str, Any] | None:
+    """Read `--params`: one JSON object.
+
+    Raises:
+        UsageError: It is not a JSON object, or names a member twice.
+    """
+    if given is None:
+        return None
+    value, source = _read_json(given)
+    if not isinstance(value, dict):
+        raise UsageError(f'{source} is no JSON object; write one such as {{"name": "Ada"}}')
+    return value
+
+
+def read_parameter_sets(given: str | None) -> dict[str, Any] | list[dict[str, Any]] | None:
+    """Read `--params` of a query that may run several times: an object, or an array of them.
+
+    Raises:
+        UsageError: It is something else, or an object names a member twice.
+    """
+    if given is None:
+        return None
+    value, source = _read_json(given)
+    if isinstance(value, list):
+        for number, item in enumerate(value, 1):
+            if not isinstance(item, dict):
+                raise UsageError(f"set {number} of {source} is no JSON object")
+        return value
+    if not isinstance(value, dict):
+        raise UsageError(
+            f'{source} is no JSON object; write one such as {{"name": "Ada"}}, or an array of them'
+        )
+    return value
+
+
+def _read_json(given: str) -> tuple[Any, str]:
+    """Read JSON from an option, a file or stdin; gives the value and where it came from."""
+    source = "--params"
+    if given.startswith("@"):
+        path = given[1:]
+        if not path:
+            raise UsageError("--params @ needs a file: @FILE, or @- for stdin")
+        source = "stdin" if path == "-" else path
+        given = read_stdin() if path == "-" else read_source(path)
+    try:
+        return json.loads(given, object_pairs_hook=_members), source
+    except json.JSONDecodeError as error:
+        raise UsageError(
+            f"{source} is not JSON (line {error.lineno}, column {error.colno}: {error.msg});"
+            ' write an object such as {"name": "Ada"}'
+        ) from None
+    except RecursionError:
+        raise UsageError(f"{source} is nested too deep") from None
+    except ValueError:
+        # What Python refuses to turn into an integer has thousands of digits.
+        raise UsageError(f"{source} has a number with too many digits") from None
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"the parameters have `{twice}` twice")
+    return members

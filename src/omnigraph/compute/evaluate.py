@@ -1,0 +1,238 @@
+"""The value of a checked expression, computed on whole columns.
+
+This is what an expression means, wherever it stands: null is unknown (three-valued logic, and
+only true matches), numbers compare by their value, and a result that does not fit into its type
+is a fault. No path loops over rows.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.compute import comparison, texts
+from omnigraph.compute.datum import ComputeFault, Datum, broadcast
+from omnigraph.compute.numbers import arithmetic, fit, negate
+from omnigraph.language.query.expressions import (
+    Arithmetic,
+    Checked,
+    Column,
+    Compare,
+    Constant,
+    Entity,
+    IsNull,
+    ListOf,
+    Logic,
+    Negate,
+    Not,
+    Now,
+    Parameter,
+    PropertyOf,
+)
+from omnigraph.language.schema.arrow import arrow_type
+from omnigraph.language.types import FLOATS, Scalar, ValueType
+from omnigraph.language.values import Value
+
+__all__ = ["Columns", "ComputeFault", "Given", "evaluate", "fit", "matches", "value"]
+
+#: Gives the column that a name stands for.
+Columns = Callable[[Column | PropertyOf | Entity], pa.Array | pa.ChunkedArray]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What one request gives to its expressions.
+
+    Args:
+        parameters: Values by name, as `bind_parameters` gives them.
+        now: The moment of the request in UTC, to the millisecond.
+    """
+
+    parameters: Mapping[str, Value]
+    now: dt.datetime
+
+
+def evaluate(expression: Checked, columns: Columns, rows: int, given: Given) -> pa.Array:
+    """Compute an expression for each row.
+
+    Args:
+        expression: Any expression but aggregates and search functions.
+        columns: Gives the columns that the expression names, all of `rows` length. An entity's
+            column holds ids.
+        rows: The number of rows.
+        given: Parameters and time.
+
+    Returns:
+        A column of `rows` values in the Arrow type of the expression.
+
+    Raises:
+        ComputeFault: A result does not fit into its type.
+    """
+    return broadcast(_Evaluation(columns, given).datum(expression), rows)
+
+
+def matches(expression: Checked, columns: Columns, rows: int, given: Given) -> pa.BooleanArray:
+    """Say for which rows a condition is true; what is unknown is not true.
+
+    Args:
+        expression: A condition.
+        columns: Gives the columns that the expression names.
+        rows: The number of rows.
+        given: Parameters and time.
+
+    Returns:
+        `rows` times true or false, never null.
+
+    Raises:
+        ComputeFault: A result does not fit into its type.
+    """
+    return broadcast(pc.fill_null(_Evaluation(columns, given).datum(expression), False), rows)
+
+
+def value(expression: Checked, given: Given) -> Value:
+    """Compute an expression that names no columns.
+
+    Args:
+        expression: The expression.
+        given: Parameters and time.
+
+    Returns:
+        Its plain value.
+
+    Raises:
+        ComputeFault: A result does not fit into its type.
+    """
+    match expression:
+        case Constant():
+            return _canonical(expression.value, expression.type)
+        case Parameter():
+            return _canonical(given.parameters[expression.name], expression.type)
+        case Now():
+            return given.now
+        case _:
+            plain = _Evaluation(_no_columns, given).datum(expression).as_py()
+            if isinstance(expression, ListOf) and isinstance(plain[0], dt.datetime):
+                # Arrow has its own object for UTC.
+                return [moment.replace(tzinfo=dt.UTC) for moment in plain]
+            return plain
+
+
+def _no_columns(named: Column | PropertyOf | Entity) -> pa.Array:
+    raise TypeError(f"`{named}` has no single value")
+
+
+@dataclass(frozen=True, slots=True)
+class _Evaluation:
+    """Computes parts of an expression: one scalar for all rows as long as no column takes part."""
+
+    columns: Columns
+    given: Given
+
+    def datum(self, expression: Checked) -> Datum:
+        match expression:
+            case Constant() | Parameter() | Now():
+                return _scalar(value(expression, self.given), expression.type)
+            case Column() | PropertyOf() | Entity():
+                return self.column(expression)
+            case ListOf():
+                return self.list(expression)
+            case Compare():
+                return self.compare(expression)
+            case Logic():
+                kernel = pc.and_kleene if expression.operator == "and" else pc.or_kleene
+                return reduce(kernel, map(self.datum, expression.items))
+            case Not():
+                return pc.invert(self.datum(expression.item))
+            case IsNull():
+                item = self.datum(expression.item)
+                return pc.is_valid(item) if expression.negated else pc.is_null(item)
+            case Arithmetic(operator, left, right, type):
+                assert type is not None
+                return arithmetic(operator, self.datum(left), self.datum(right), type)
+            case Negate(item, type):
+                assert type is not None
+                return negate(self.datum(item), type)
+            case _:
+                kind = expression.__class__.__name__
+                raise TypeError(f"{kind} is not computed row by row: `{expression}`")
+
+    def column(self, named: Column | PropertyOf | Entity) -> pa.Array:
+        array = self.columns(named)
+        if isinstance(array, pa.ChunkedArray):
+            array = array.combine_chunks()
+        assert named.type is not None
+        type = arrow_type(named.type)
+        return array if array.type == type else array.cast(type)
+
+    def compare(self, expression: Compare) -> Datum:
+        operator, left, right = expression.operator, expression.left, expression.right
+        if operator == "in":
+            return self.membership(left, right)
+        if operator == "contains" and left.type is not None and left.type.is_list:
+            return self.membership(right, left)
+        if operator == "contains":
+            return texts.contains(self.datum(left), self.datum(right))
+        if operator == "starts_with":
+            return texts.starts_with(self.datum(left), self.datum(right))
+        return comparison.compare(operator, self.datum(left), self.datum(right))
+
+    def membership(self, item: Checked, members: Checked) -> Datum:
+        one = self.datum(item)
+        if not isinstance(members, ListOf):
+            return comparison.is_in(one, self.datum(members))
+        # Each element compares by its own type, and an unknown one leaves the answer unknown.
+        equal = (comparison.compare("=", one, self.datum(m)) for m in members.items)
+        return reduce(pc.or_kleene, equal)
+
+    def list(self, expression: ListOf) -> Datum:
+        assert expression.type is not None
+        element = expression.type.element
+        items = [fit(self.datum(i), element) for i in expression.items]
+        for index, item in enumerate(items):
+            _refuse_null(item, index)
+        sizes = [len(i) for i in items if not isinstance(i, pa.Scalar)]
+        rows = sizes[0] if sizes else 1
+        # The columns one after another, taken row by row.
+        order = np.arange(rows * len(items)).reshape(len(items), rows).T.ravel()
+        flat = pa.concat_arrays([broadcast(i, rows) for i in items]).take(pa.array(order))
+        offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(len(items))
+        lists = pa.ListArray.from_arrays(pa.array(offsets), flat)
+        return lists if sizes else lists[0]
+
+
+def _refuse_null(item: Datum, index: int) -> None:
+    row: int | None = None
+    if isinstance(item, pa.Scalar):
+        if item.is_valid:
+            return
+    else:
+        if item.null_count == 0:
+            return
+        row = pc.index(pc.is_null(item), True).as_py()
+    raise ComputeFault(f"element {index} is null, and a list cannot hold null", row)
+
+
+def _scalar(value: Value, type: ValueType | None) -> pa.Scalar:
+    if type is None:
+        return pa.scalar(None)
+    if type.is_blob and value is not None:
+        value = {"uri": value} if isinstance(value, str) else {"data": value}
+    return pa.scalar(value, arrow_type(type))
+
+
+def _canonical(value: Value, type: ValueType | None) -> Value:
+    """Give numbers as their type holds them: `[1, 2.5]` is a list of floats, 0.1 may be F32."""
+    if type is None or type.scalar not in FLOATS or value is None:
+        return value
+    number = float if type.scalar is Scalar.F64 else _single
+    return [number(v) for v in value] if isinstance(value, list) else number(value)
+
+
+def _single(value: float) -> float:
+    return float(np.float32(value))

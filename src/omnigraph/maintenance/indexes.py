@@ -1,0 +1,86 @@
+"""Building the indexes that a graph should have.
+
+Every table has one over its ids, edges also over both ends: lookups of every write and of small
+traversals go through them. The schema's keys, uniques and `@index` declare more. Reads are right
+without any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from omnigraph.compute.keys import physical
+from omnigraph.history.repository import Repository
+from omnigraph.language import EdgeType, NodeType
+from omnigraph.language.types import Scalar, ValueType
+from omnigraph.storage.tables import IndexKind, IndexSpec, StagedWrite, Tables, TableSnapshot
+from omnigraph.writes.protocol import TableOutcome, WriteRequest, WriteResult, write
+from omnigraph.writes.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class IndexChange:
+    """Indexes to build, or to extend by the rows that they do not cover."""
+
+    specs: Sequence[IndexSpec]
+
+    @property
+    def kind(self) -> str:
+        """What sidecars and the audit log call it."""
+        return "indices"
+
+    @property
+    def is_empty(self) -> bool:
+        """True when there is nothing to build."""
+        return not self.specs
+
+    @property
+    def outcome(self) -> TableOutcome:
+        """Rows stay as they are."""
+        return TableOutcome(0, 0, 0)
+
+    def stage(self, tables: Tables, snapshot: TableSnapshot) -> StagedWrite | None:
+        """Build them beside the table."""
+        return tables.stage_indices(snapshot, self.specs, extend=True)
+
+
+def ensure_indices(repository: Repository, branch: str, *, actor: str | None = None) -> WriteResult:
+    """Build what is missing and extend what does not cover every row, in one commit.
+
+    Tables that the branch has not written to are left to the branch that owns them.
+    """
+
+    def prepare(view: View) -> Mapping[str, IndexChange]:
+        changes = {}
+        for type in view.catalog.tables():
+            table = view.published(type.name)
+            if table.branch != view.base.native or not table.rows:
+                continue
+            covered = {i.name for i in view.table(type.name).indices() if not i.uncovered}
+            missing = [spec for spec in wanted(type) if spec.name not in covered]
+            if missing:
+                changes[type.name] = IndexChange(missing)
+        return changes
+
+    return write(repository, WriteRequest(branch, prepare, True, actor, writer="ensure_indices"))
+
+
+def wanted(type: NodeType | EdgeType) -> list[IndexSpec]:
+    """The indexes of lookups: ids, ends, unique groups and declared scalar properties."""
+    columns = ["id", *(("src", "dst") if isinstance(type, EdgeType) else ())]
+    kinds: dict[str, IndexKind] = dict.fromkeys(columns, "btree")
+    for group in type.uniques:
+        for name in group:
+            kinds.setdefault(physical(name, type), "btree")
+    for index in type.indexes:
+        kind = _kind(type.columns[index.property])
+        if kind is not None:
+            kinds.setdefault(index.property, kind)
+    return [IndexSpec(f"{column}_{kind}", column, kind) for column, kind in kinds.items()]
+
+
+def _kind(type: ValueType) -> IndexKind | None:
+    if not type.is_scalar or type.is_blob:
+        return None
+    return "bitmap" if type.scalar is Scalar.BOOL else "btree"

@@ -1,0 +1,292 @@
+"""Answering a read: match, group, order, cut, and only then fetch what is returned."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from omnigraph.compute.evaluate import Given, evaluate, value
+from omnigraph.errors import UsageError
+from omnigraph.language.query.expressions import (
+    Aggregate,
+    Checked,
+    Column,
+    Constant,
+    Entity,
+    PropertyOf,
+    variables,
+    walk,
+)
+from omnigraph.language.query.plan import Ordering, ReadPlan
+from omnigraph.language.schema.arrow import arrow_type
+from omnigraph.language.values import Value
+from omnigraph.query.budget import Budget
+from omnigraph.query.frames import Frame, concat
+from omnigraph.query.grouping import Grouping
+from omnigraph.query.matching import Matcher, gathered
+from omnigraph.query.ordering import ordered
+from omnigraph.query.planner import Planner
+from omnigraph.query.rewrite import Parts, replaced
+from omnigraph.query.search import Searched, SearchedSource, Searches
+from omnigraph.query.source import Source
+from omnigraph.query.values import Types, Values
+
+#: Kept rows of an ordered query with a limit are cut when there are this many times as many.
+_SLACK = 4
+
+
+@dataclass
+class Execution:
+    """One run of a read plan."""
+
+    plan: ReadPlan
+    source: Source
+    parameters: Mapping[str, Value]
+    budget: Budget
+    now: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
+
+    def __post_init__(self) -> None:
+        self.now = self.now.replace(microsecond=self.now.microsecond // 1000 * 1000)
+        self.given = Given(self.parameters, self.now)
+        self.searches = Searches(self.source, self.given)
+        plan = self.plan = self.searches.rewritten(self.plan)
+        if self.searches.meanings:
+            self.source = SearchedSource(self.source, self.searches)
+        self.planner = Planner(self.source)
+        self.aggregates: list[Aggregate] = []
+        for output in plan.outputs:
+            for part in walk(output.expression):
+                if isinstance(part, Aggregate) and part not in self.aggregates:
+                    self.aggregates.append(part)
+        self.limit = _count(plan.limit, self.given)
+        self.offset = _count(plan.offset, self.given) or 0
+        self.steps = self.planner.plan(
+            plan.pattern, frozenset(), self._needed(), counted=plan.grouped
+        )
+        self.types: Types = self.planner.types
+        self.matcher = Matcher(self.source, self.types, self.given, self.budget)
+
+    def table(self) -> pa.Table:
+        """Run the plan; gives the columns of the answer."""
+        stream = self._matches()
+        if self.plan.grouped:
+            table = self._as_table(self._grouped(stream))
+            return self._cut(_unique(table) if self.plan.distinct else table)
+        if self.plan.distinct:
+            return self._cut(self._distinct(stream))
+        return self._rows(stream)
+
+    def _matches(self) -> Iterator[Frame]:
+        self.searches.check()
+        stream = self.matcher.run(self.steps, Frame(1, {}, {}))
+        distances = {
+            part
+            for o in self.plan.order
+            for part in self.searches.distances_in(self._ordering_expression(o))
+        }
+        if distances:
+            stream = (self._measured(frame, distances) for frame in stream)
+        if self.searches.fuses:
+            whole = gathered(stream, self.budget, "rrf")
+            if whole is None:
+                return iter(())
+            self.budget.kept -= whole.bytes
+            self.searches.rank(whole, self.types)
+            stream = iter([whole])
+        return stream
+
+    def _measured(self, frame: Frame, distances: Iterable[Searched]) -> Frame:
+        """The matches that have all distances: what has no vector is not near to anything."""
+        values = Values(self.source, self.types, frame)
+        for part in distances:
+            there = values.get(part.variable, part.property).is_valid()
+            keep = there.to_numpy(zero_copy_only=False)
+            if not keep.all():
+                return self._measured(frame.take(keep), distances)
+        return frame
+
+    # --- rows ---
+
+    def _rows(self, stream: Any) -> pa.Table:
+        wanted = None if self.limit is None else self.limit + self.offset
+        kept: list[Frame] = []
+        count = 0
+        for frame in stream:
+            kept.append(frame)
+            count += frame.count
+            self.budget.keep(frame.bytes, "rows")
+            if wanted is None:
+                continue
+            if not self.plan.order and count >= wanted:
+                break
+            if self.plan.order and count > _SLACK * max(wanted, 1 << 18):
+                whole = concat(kept)
+                best = whole.take(self._order(whole, wanted))
+                self.budget.kept -= whole.bytes - best.bytes
+                kept, count = [best], best.count
+        if not kept:
+            return self._as_table([pa.nulls(0, _arrow(o.expression)) for o in self.plan.outputs])
+        whole = concat(kept)
+        if self.plan.order:
+            whole = whole.take(self._order(whole, wanted))
+        whole = whole.take(np.arange(whole.count)[self._slice()])
+        return self._as_table(self._outputs(whole))
+
+    def _outputs(self, frame: Frame) -> list[pa.Array]:
+        values = self._values(frame, [o.expression for o in self.plan.outputs])
+        return [
+            evaluate(o.expression, values.columns, frame.count, self.given)
+            for o in self.plan.outputs
+        ]
+
+    def _order(self, frame: Frame, wanted: int | None) -> npt.NDArray[np.int64]:
+        expressions = [self._ordering_expression(o) for o in self.plan.order]
+        values = self._values(frame, expressions)
+        keys = [
+            (evaluate(e, values.columns, frame.count, self.given), o.descending)
+            for e, o in zip(expressions, self.plan.order, strict=True)
+        ]
+
+        def ties(rows: npt.NDArray[np.int64]) -> list[pa.Array]:
+            chosen = frame.take(rows)
+            mine = Values(self.source, self.types, chosen)
+            declared = [variable for variable in self.planner.types if variable in chosen.columns]
+            return [mine.get(variable, "id") for variable in declared]
+
+        return ordered(keys, ties, frame.count, wanted)
+
+    def _ordering_expression(self, ordering: Ordering) -> Checked:
+        if ordering.output is None:
+            return ordering.expression
+        return next(o.expression for o in self.plan.outputs if o.name == ordering.output)
+
+    def _distinct(self, stream: Any) -> pa.Table:
+        names = [o.name for o in self.plan.outputs]
+        kept: pa.Table | None = None
+        for frame in stream:
+            part = _unique(pa.Table.from_arrays(self._outputs(frame), names=names))
+            self.budget.keep(part.nbytes, "distinct")
+            kept = part if kept is None else _unique(pa.concat_tables([kept, part]))
+        if kept is None:
+            return self._as_table([pa.nulls(0, _arrow(o.expression)) for o in self.plan.outputs])
+        return kept
+
+    # --- groups ---
+
+    def _grouped(self, stream: Any) -> list[pa.Array]:
+        keys = [o.expression for o in self.plan.outputs if o.name in self.plan.keys]
+        grouping = Grouping(self.source, self.types, self.given, self.budget, keys, self.aggregates)
+        for frame in stream:
+            grouping.add(frame)
+        key_columns, found = grouping.finish()
+        count = len(found[0]) if found else len(key_columns[0])
+        columns = [*key_columns, *found]
+        named: Parts = [
+            (expression, PropertyOf("", str(place), expression.type))
+            for place, expression in enumerate([*keys, *self.aggregates])
+        ]
+
+        def column(expression: Column | PropertyOf | Entity) -> pa.Array:
+            assert isinstance(expression, PropertyOf)
+            return columns[int(expression.property)]
+
+        return [
+            evaluate(replaced(o.expression, named), column, count, self.given)
+            for o in self.plan.outputs
+        ]
+
+    # --- parts ---
+
+    def _cut(self, table: pa.Table) -> pa.Table:
+        """Order and cut rows that stand for no single match."""
+        if self.plan.order:
+            wanted = None if self.limit is None else self.limit + self.offset
+            keys = [(table[str(o.output)].combine_chunks(), o.descending) for o in self.plan.order]
+
+            def ties(rows: npt.NDArray[np.int64]) -> list[pa.Array]:
+                at = pa.array(rows)
+                return [c.combine_chunks().take(at) for c in table.columns if _sortable(c.type)]
+
+            table = table.take(pa.array(ordered(keys, ties, table.num_rows, wanted)))
+        return table.take(pa.array(np.arange(table.num_rows)[self._slice()]))
+
+    def _slice(self) -> slice:
+        return slice(self.offset, None if self.limit is None else self.offset + self.limit)
+
+    def _as_table(self, columns: list[pa.Array]) -> pa.Table:
+        return pa.Table.from_arrays(columns, names=[o.name for o in self.plan.outputs])
+
+    def _values(self, frame: Frame, expressions: list[Checked]) -> Values:
+        values = Values(self.source, self.types, frame)
+        values.prepare(
+            {
+                (e.variable, e.property if isinstance(e, PropertyOf) else "id")
+                for expression in expressions
+                for e in walk(expression)
+                if isinstance(e, PropertyOf | Entity)
+            }
+        )
+        return values
+
+    def _needed(self) -> frozenset[str]:
+        """The variables that are looked at after matching."""
+        found: set[str] = set()
+        for output in self.plan.outputs:
+            expression = output.expression
+            for part in walk(expression):
+                if isinstance(part, Aggregate) and _counts_matches(part):
+                    # Only their number matters.
+                    expression = replaced(expression, [(part, Constant(0, part.type))])
+            found |= variables(expression)
+        if not self.plan.grouped:
+            for ordering in self.plan.order:
+                found |= variables(self._ordering_expression(ordering))
+        return frozenset(found)
+
+
+def _counts_matches(aggregate: Aggregate) -> bool:
+    argument = aggregate.argument
+    return (
+        aggregate.function == "count"
+        and not aggregate.distinct
+        and isinstance(argument, Entity)
+        and argument.type is not None
+        and not argument.type.nullable
+    )
+
+
+def _count(expression: Any, given: Given) -> int | None:
+    if expression is None:
+        return None
+    found = value(expression, given)
+    if found is None or found < 0:
+        raise UsageError(f"limit and offset are 0 or more, not {found}")
+    return int(found)
+
+
+def _unique(table: pa.Table) -> pa.Table:
+    """Each row once."""
+    if all(_sortable(t) for t in table.schema.types):
+        return table.group_by(table.column_names).aggregate([])
+    seen: set[str] = set()
+    places = []
+    for place, row in enumerate(table.to_pylist()):
+        key = repr(list(row.values()))
+        if key not in seen:
+            seen.add(key)
+            places.append(place)
+    return table.take(places)
+
+
+def _sortable(type: pa.DataType) -> bool:
+    return not pa.types.is_nested(type)
+
+
+def _arrow(expression: Checked) -> pa.DataType:
+    return pa.null() if expression.type is None else arrow_type(expression.type)

@@ -1,0 +1,477 @@
+"""Running the steps of a pattern: blocks of matches in, blocks of matches out.
+
+A step never makes more than a bounded number of rows at a time, and looks at the budget before it
+makes more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from omnigraph.compute.evaluate import Given, matches
+from omnigraph.language.query.expressions import Checked, Entity, PropertyOf, walk
+from omnigraph.language.query.plan import Hop
+from omnigraph.query.budget import BLOCK_ROWS, Budget
+from omnigraph.query.frames import Frame, concat
+from omnigraph.query.images import Positions
+from omnigraph.query.scanning import scan_positions
+from omnigraph.query.source import Source
+from omnigraph.query.steps import (
+    Branch,
+    Enumerate,
+    Exists,
+    Expand,
+    Extend,
+    Probe,
+    Scan,
+    Step,
+    Weigh,
+    Where,
+    Without,
+)
+from omnigraph.query.topology import Adjacency, Ints
+from omnigraph.query.values import Types, Values
+
+#: A step that hangs at fewer edges than this part of all looks at those alone.
+_LOCAL = 8
+_ROW = "__row"
+
+
+@dataclass
+class Measured:
+    """What a step did: blocks and rows that it gave, and the time it took by itself."""
+
+    rows: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class Matcher:
+    """Runs steps for one query."""
+
+    source: Source
+    types: Types
+    given: Given
+    budget: Budget
+    measured: dict[Step, Measured] = field(default_factory=dict)
+
+    def run(self, steps: Iterable[Step], start: Frame) -> Iterator[Frame]:
+        """Run steps on a block of matches."""
+        stream: Iterator[Frame] = iter([start])
+        for step in steps:
+            stream = self._timed(step, self._apply(step, stream))
+        return stream
+
+    def _timed(self, step: Step, stream: Iterator[Frame]) -> Iterator[Frame]:
+        measured = self.measured.setdefault(step, Measured())
+        while True:
+            begun = time.perf_counter()
+            frame = next(stream, None)
+            measured.seconds += time.perf_counter() - begun
+            if frame is None:
+                return
+            measured.rows += frame.count
+            self.budget.check_time(str(step))
+            if frame.count:
+                yield frame
+
+    def _apply(self, step: Step, stream: Iterator[Frame]) -> Iterator[Frame]:
+        match step:
+            case Scan():
+                return self._scan(step, stream)
+            case Enumerate():
+                return self._enumerate(step, stream)
+            case Expand():
+                return self._expand(step, stream)
+            case Probe():
+                return self._probe(step, stream)
+            case Exists():
+                return self._exists(step, stream)
+            case Weigh():
+                return self._weigh(step, stream)
+            case Where():
+                return (self.filtered(frame, (step.condition,)) for frame in stream)
+            case Extend():
+                return self._extend(step, stream)
+            case Without():
+                return self._without(step, stream)
+
+    # --- filters ---
+
+    def filtered(self, frame: Frame, conditions: tuple[Checked, ...]) -> Frame:
+        """Keep the matches for which all conditions are true."""
+        for condition in conditions:
+            if frame.count:
+                frame = frame.take(self.mask(frame, condition))
+        return frame
+
+    def mask(self, frame: Frame, condition: Checked) -> npt.NDArray[np.bool_]:
+        """For which matches a condition is true."""
+        named = {
+            (e.variable, e.property if isinstance(e, PropertyOf) else "id")
+            for e in walk(condition)
+            if isinstance(e, PropertyOf | Entity)
+        }
+        variables = {variable for variable, _ in named}
+        if len(variables) == 1:
+            (variable,) = variables
+            types = self.types[variable]
+            # Many matches of few nodes: it is cheaper to look at each node once.
+            if len(types) == 1 and frame.count > self.source.rows(types[0]):
+                whole = self.node_mask(variable, types[0], condition)
+                positions = frame.columns[variable]
+                if positions.min() >= 0:
+                    return whole[positions]
+        values = Values(self.source, self.types, frame)
+        values.prepare(named)
+        found = matches(condition, values.columns, frame.count, self.given)
+        return np.asarray(found.to_numpy(zero_copy_only=False), bool)
+
+    def node_mask(self, variable: str, type: str, condition: Checked) -> npt.NDArray[np.bool_]:
+        """For which positions of a type a condition on one variable is true."""
+        size = self.source.image(type).size
+        every = Frame(size, {variable: np.arange(size)}, {})
+        values = Values(self.source, {variable: (type,)}, every)
+        found = matches(condition, values.columns, size, self.given)
+        return np.asarray(found.to_numpy(zero_copy_only=False), bool)
+
+    # --- starting ---
+
+    def _scan(self, step: Scan, stream: Iterator[Frame]) -> Iterator[Frame]:
+        found: Frame | None = None
+        for frame in stream:
+            if found is None:
+                found = self._scanned(step)
+            yield from self._crossed(frame, found, str(step))
+
+    def _scanned(self, step: Scan) -> Frame:
+        parts, kinds = [], []
+        for place, type in enumerate(step.types):
+            positions = scan_positions(
+                self.source, step.variable, type, step.filters, self.given, self.node_mask
+            )
+            parts.append(positions)
+            kinds.append(np.full(len(positions), place, np.int8))
+        positions = np.concatenate(parts)
+        mixed = {step.variable: np.concatenate(kinds)} if len(step.types) > 1 else {}
+        return Frame(len(positions), {step.variable: positions}, mixed)
+
+    def _crossed(self, frame: Frame, found: Frame, operator: str) -> Iterator[Frame]:
+        """All pairs of matches of two frames."""
+        if frame.count == 1 and not frame.columns:
+            weights = None
+            if frame.weights is not None:
+                weights = np.full(found.count, frame.weights[0])
+            yield Frame(found.count, found.columns, found.kinds, weights)
+            return
+        step = max(1, BLOCK_ROWS // max(1, found.count))
+        for start in range(0, frame.count, step):
+            self.budget.check_time(operator)
+            rows = np.arange(start, min(start + step, frame.count))
+            left = frame.take(np.repeat(rows, found.count))
+            again = np.tile(np.arange(found.count), len(rows))
+            right = found.take(again)
+            yield Frame(
+                left.count,
+                {**left.columns, **right.columns},
+                {**left.kinds, **right.kinds},
+                left.weights,
+            )
+
+    def _enumerate(self, step: Enumerate, stream: Iterator[Frame]) -> Iterator[Frame]:
+        hop = step.hop
+        assert hop.variable is not None
+        edges = self.source.image(hop.edge).positions()
+        found = Frame(len(edges), {hop.variable: edges}, {})
+        found = self.filtered(found, step.filters)
+        for frame in stream:
+            yield from self._crossed(frame, found, str(step))
+
+    # --- hops ---
+
+    def adjacency(self, hop: Hop) -> Adjacency:
+        """The neighbours along a hop, from its source; each once unless the edge is bound."""
+        found = self.source.adjacency(hop.edge, hop.direction)
+        return found if hop.variable is not None else found.distinct
+
+    def starting(self, hop: Hop, variable: str, frame: Frame) -> Positions:
+        """The positions that a hop starts from; -1 where the variable is of another type."""
+        edge = self.source.catalog.edges[hop.edge]
+        type = edge.target if hop.direction == "in" else edge.source
+        return self._of_type(variable, type, frame)
+
+    def ending(self, hop: Hop, variable: str, frame: Frame) -> Positions:
+        """The positions where a hop ends; -1 where the variable is of another type."""
+        edge = self.source.catalog.edges[hop.edge]
+        type = edge.source if hop.direction == "in" else edge.target
+        return self._of_type(variable, type, frame)
+
+    def _of_type(self, variable: str, type: str, frame: Frame) -> Positions:
+        types = self.types[variable]
+        positions = frame.columns[variable]
+        if type not in types:
+            return np.full(frame.count, -1, np.int64)
+        if len(types) == 1:
+            return positions
+        return np.where(frame.kinds[variable] == types.index(type), positions, -1)
+
+    def _expand(self, step: Expand, stream: Iterator[Frame]) -> Iterator[Frame]:
+        hop = step.hop
+        for frame in stream:
+            if (hop.low, hop.high) != (1, 1):
+                blocks = self._walked(step, frame)
+            else:
+                blocks = self._hopped(step, frame)
+            for block in blocks:
+                yield self.filtered(block, step.filters)
+
+    def _hopped(self, step: Expand, frame: Frame) -> Iterator[Frame]:
+        hop = step.hop
+        adjacency = self.adjacency(hop)
+        positions = self.starting(hop, step.start, frame)
+        counts = adjacency.counts(positions)
+        for part in _parts(counts):
+            self.budget.check_time(str(step))
+            mine = counts[part]
+            places = adjacency.places(positions[part], mine)
+            rows = np.repeat(np.arange(part.start, part.stop), mine)
+            block = frame.take(rows)
+            if hop.target is not None:
+                ends = adjacency.neighbours[places].astype(np.int64)
+                block = self._bind_end(block, hop, ends)
+            if hop.variable is not None:
+                block = block.bind(hop.variable, adjacency.edges[places])
+            yield block
+
+    def _bind_end(self, frame: Frame, hop: Hop, ends: Positions) -> Frame:
+        assert hop.target is not None
+        edge = self.source.catalog.edges[hop.edge]
+        type = edge.source if hop.direction == "in" else edge.target
+        types = self.types[hop.target]
+        if type not in types:
+            return frame.bind(hop.target, ends).take(np.zeros(frame.count, bool))
+        if len(types) == 1:
+            return frame.bind(hop.target, ends)
+        kinds = np.full(frame.count, types.index(type), np.int8)
+        return frame.bind(hop.target, ends, kinds)
+
+    def _walked(self, step: Expand, frame: Frame) -> Iterator[Frame]:
+        positions = self.starting(step.hop, step.start, frame)
+        for rows, ends in self.walk(step.hop, positions, str(step)):
+            yield self._bind_end(frame.take(rows), step.hop, ends)
+
+    def walk(
+        self, hop: Hop, positions: Positions, operator: str
+    ) -> Iterator[tuple[Ints, Positions]]:
+        """Where walks lead: rows of `positions`, and ends, each end once per row.
+
+        An end counts by its distance. The start is at distance 0; an edge from it to itself makes
+        it an end at distance 1 as well.
+        """
+        adjacency = self.source.adjacency(hop.edge, hop.direction).distinct
+        # A node without edges may be beyond those that the shape knows.
+        size = max(adjacency.size, int(positions.max(initial=0)) + 1)
+        step = max(1, BLOCK_ROWS // 256)
+        for start in range(0, len(positions), step):
+            rows = np.arange(start, min(start + step, len(positions)))
+            rows = rows[positions[rows] >= 0]
+            nodes = positions[rows]
+            if hop.low == 0:
+                yield rows, nodes
+            seen = rows * size + nodes
+            loops = np.zeros(0, np.int64)
+            depth = 0
+            while len(rows) and (hop.high is None or depth < hop.high):
+                depth += 1
+                self.budget.check_time(operator)
+                keys = self._neighbours(adjacency, rows, nodes, size, operator)
+                if depth == 1 and hop.low == 1:
+                    loops = keys[np.isin(keys, seen, assume_unique=True)]
+                keys = keys[~np.isin(keys, seen, assume_unique=True)]
+                rows, nodes = keys // size, keys % size
+                seen = np.union1d(seen, keys)
+                if depth >= hop.low and len(keys):
+                    yield rows, nodes
+            if len(loops):
+                yield loops // size, loops % size
+
+    def _neighbours(
+        self, adjacency: Adjacency, rows: Ints, nodes: Positions, size: int, operator: str
+    ) -> Ints:
+        """The distinct pairs of row and neighbour, as numbers."""
+        counts = adjacency.counts(nodes)
+        found = np.zeros(0, np.int64)
+        for part in _parts(counts, 8 * BLOCK_ROWS):
+            mine = counts[part]
+            places = adjacency.places(nodes[part], mine)
+            keys = np.repeat(rows[part], mine) * size + adjacency.neighbours[places]
+            found = np.union1d(found, keys)
+            self.budget.check_time(operator)
+        return found
+
+    def _probe(self, step: Probe, stream: Iterator[Frame]) -> Iterator[Frame]:
+        hop = step.hop
+        assert hop.source is not None and hop.target is not None
+        for frame in stream:
+            starts = self.starting(hop, hop.source, frame)
+            ends = self.ending(hop, hop.target, frame)
+            if (hop.low, hop.high) != (1, 1):
+                yield frame.take(self._reached(hop, starts, ends, str(step)))
+                continue
+            known = (starts >= 0) & (ends >= 0)
+            first, counts = self.adjacency(hop).between(
+                np.where(known, starts, 0), np.where(known, ends, 0)
+            )
+            counts = np.where(known, counts, 0)
+            if hop.variable is None:
+                yield frame.take(counts > 0)
+                continue
+            for part in _parts(counts):
+                mine = counts[part]
+                block = frame.take(np.repeat(np.arange(part.start, part.stop), mine))
+                offset = np.arange(int(mine.sum())) - np.repeat(np.cumsum(mine) - mine, mine)
+                places = np.repeat(first[part], mine) + offset
+                block = block.bind(hop.variable, self.adjacency(hop).edges[places])
+                yield self.filtered(block, step.filters)
+
+    def _reached(
+        self, hop: Hop, starts: Positions, ends: Positions, operator: str
+    ) -> npt.NDArray[np.bool_]:
+        found = np.zeros(len(starts), bool)
+        for rows, nodes in self.walk(hop, starts, operator):
+            hit = nodes == ends[rows]
+            found[rows[hit]] = True
+        return found
+
+    def _exists(self, step: Exists, stream: Iterator[Frame]) -> Iterator[Frame]:
+        hop = step.hop
+        for frame in stream:
+            if hop.low == 0:
+                yield frame
+            elif step.start is None:
+                if self._any_walk(hop, str(step)):
+                    yield frame
+            else:
+                positions = self.starting(hop, step.start, frame)
+                yield frame.take(self._leads_on(hop, positions, str(step)))
+
+    def _any_walk(self, hop: Hop, operator: str) -> bool:
+        if hop.low <= 1:
+            return self.source.rows(hop.edge) > 0
+        every = np.arange(self.source.adjacency(hop.edge, hop.direction).size)
+        return any(len(rows) for rows, _ in self.walk(hop, every, operator))
+
+    def _leads_on(self, hop: Hop, positions: Positions, operator: str) -> npt.NDArray[np.bool_]:
+        if hop.low <= 1:
+            adjacency = self.source.adjacency(hop.edge, hop.direction)
+            return adjacency.counts(positions) > 0
+        found = np.zeros(len(positions), bool)
+        for rows, _ in self.walk(hop, positions, operator):
+            found[rows] = True
+        return found
+
+    # --- counting ---
+
+    def _weigh(self, step: Weigh, stream: Iterator[Frame]) -> Iterator[Frame]:
+        for frame in stream:
+            for branch in step.branches:
+                positions = self.starting(branch.hop, step.variable, frame)
+                frame = frame.weighted(self.branch_weights(branch, positions))
+            yield frame.take(frame.weights > 0) if frame.weights is not None else frame
+
+    def branch_weights(self, branch: Branch, positions: Positions) -> Ints:
+        """How many ways lead on along a branch from each of some positions."""
+        adjacency = self.adjacency(branch.hop)
+        counts = adjacency.counts(positions)
+        edge = self.source.catalog.edges[branch.hop.edge]
+        type = edge.source if branch.hop.direction == "in" else edge.target
+        if type not in branch.types:
+            return np.zeros(len(positions), np.int64)
+        if not branch.filters and not branch.branches:
+            return counts
+        total = int(counts.sum())
+        if total * _LOCAL < len(adjacency):
+            ends = adjacency.neighbours[adjacency.places(positions, counts)].astype(np.int64)
+            distinct, back = np.unique(ends, return_inverse=True)
+            weights = self._end_weights(branch, type, distinct)[back]
+            sums: Ints = np.concatenate([[0], np.cumsum(weights)]).astype(np.int64)
+            after = np.cumsum(counts)
+            ways: Ints = sums[after] - sums[after - counts]
+            return ways
+        size = self.source.image(type).size
+        whole = adjacency.gather(self._end_weights(branch, type, np.arange(size)))
+        known = (positions >= 0) & (positions < len(whole))
+        return np.where(known, whole[np.where(known, positions, 0)], 0)
+
+    def _end_weights(self, branch: Branch, type: str, positions: Positions) -> Ints:
+        """What each end counts: 0 when it does not pass, else the ways on from it."""
+        frame = Frame(len(positions), {branch.end: positions}, {})
+        alone = Matcher(self.source, {branch.end: (type,)}, self.given, self.budget)
+        weights = np.ones(len(positions), np.int64)
+        for condition in branch.filters:
+            weights *= alone.mask(frame, condition)
+        for inner in branch.branches:
+            weights *= alone.branch_weights(inner, positions)
+        return weights
+
+    # --- nested patterns ---
+
+    def _extend(self, step: Extend, stream: Iterator[Frame]) -> Iterator[Frame]:
+        for frame in stream:
+            found = np.zeros(frame.count, bool)
+            row = _row_name(frame)
+            marked = frame.bind(row, np.arange(frame.count))
+            for block in self.run(step.steps, marked):
+                found[block.columns[row]] = True
+                yield block.only(frozenset(block.columns) - {row})
+            missing = frame.take(~found)
+            for variable in step.variables:
+                nothing = np.full(missing.count, -1, np.int64)
+                kinds = np.zeros(missing.count, np.int8)
+                mixed = kinds if len(self.types[variable]) > 1 else None
+                missing = missing.bind(variable, nothing, mixed)
+            yield missing
+
+    def _without(self, step: Without, stream: Iterator[Frame]) -> Iterator[Frame]:
+        for frame in stream:
+            found = np.zeros(frame.count, bool)
+            row = _row_name(frame)
+            marked = frame.only(frozenset(step.outer)).bind(row, np.arange(frame.count))
+            for block in self.run(step.steps, marked):
+                found[block.columns[row]] = True
+            yield frame.take(~found)
+
+
+def _parts(counts: Ints, most: int = BLOCK_ROWS) -> Iterator[slice]:
+    """Cut rows so that each part makes a bounded number of rows (or is a single row)."""
+    if not len(counts):
+        return
+    if int(counts.sum()) <= most:
+        yield slice(0, len(counts))
+        return
+    after = np.cumsum(counts)
+    start = 0
+    while start < len(counts):
+        done = int(after[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(after, done + most, "right")))
+        yield slice(start, stop)
+        start = stop
+
+
+def _row_name(frame: Frame) -> str:
+    """A name for the numbers of a frame's rows; patterns may be nested."""
+    return f"{_ROW}{sum(name.startswith(_ROW) for name in frame.columns)}"
+
+
+def gathered(stream: Iterable[Frame], budget: Budget, operator: str) -> Frame | None:
+    """All blocks as one; None when there are none."""
+    blocks = []
+    for frame in stream:
+        budget.keep(frame.bytes, operator)
+        blocks.append(frame)
+    return concat(blocks) if blocks else None

@@ -1,0 +1,106 @@
+"""Finding the nodes of one type that pass some filters, by an index or by whole columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from omnigraph.compute.evaluate import Given, matches
+from omnigraph.compute.keys import physical
+from omnigraph.compute.pushdown import push_down
+from omnigraph.language.query.expressions import (
+    Checked,
+    Column,
+    Entity,
+    Logic,
+    PropertyOf,
+    walk,
+)
+from omnigraph.query.frames import Frame
+from omnigraph.query.images import Positions
+from omnigraph.query.search import is_computed
+from omnigraph.query.source import Source
+from omnigraph.query.values import Values
+from omnigraph.storage.tables import ROW_ID
+
+NodeMask = Callable[[str, str, Checked], npt.NDArray[np.bool_]]
+
+#: Tables of up to this many rows are scanned in memory.
+_SMALL = 20_000
+
+
+def scan_positions(
+    source: Source,
+    variable: str,
+    type: str,
+    filters: tuple[Checked, ...],
+    given: Given,
+    node_mask: NodeMask,
+) -> Positions:
+    """The positions of the nodes of a type that pass all filters."""
+    searches = tuple(f for f in filters if any(map(_is_search, walk(f))))
+    if searches:
+        # The others first: they may leave few texts to look at.
+        others = tuple(f for f in filters if f not in searches)
+        positions = scan_positions(source, variable, type, others, given, node_mask)
+        for condition in searches:
+            positions = _passing(source, variable, type, condition, given, positions)
+        return positions
+    image = source.image(type)
+    if not filters:
+        return image.positions()
+    needed = sorted({e.property for f in filters for e in walk(f) if isinstance(e, PropertyOf)})
+    table = source.catalog.nodes[type]
+    columns = [physical(name, table) for name in needed]
+    if image.rows > _SMALL and not image.has(columns):
+        found = _looked_up(source, variable, type, filters, given)
+        if found is not None:
+            return found
+    keep: npt.NDArray[np.bool_] | None = image.alive
+    for condition in filters:
+        mask = node_mask(variable, type, condition)
+        keep = mask if keep is None else keep & mask
+    assert keep is not None
+    return np.flatnonzero(keep)
+
+
+def _looked_up(
+    source: Source, variable: str, type: str, filters: tuple[Checked, ...], given: Given
+) -> Positions | None:
+    """Let the storage find the nodes, when it can test at least a part of the filters."""
+    table = source.catalog.nodes[type]
+    condition = filters[0] if len(filters) == 1 else Logic("and", filters)
+
+    def name(expression: Column | PropertyOf | Entity) -> str | None:
+        return physical(expression.property, table) if isinstance(expression, PropertyOf) else "id"
+
+    pushed = push_down(condition, given, name)
+    if pushed is None:
+        return None
+    found = source.table(type).read([], pushed.sql, places=True)
+    positions: Positions = found[ROW_ID].to_numpy().astype(np.int64)
+    if pushed.exact:
+        return positions
+    return _passing(source, variable, type, condition, given, positions)
+
+
+def _passing(
+    source: Source,
+    variable: str,
+    type: str,
+    condition: Checked,
+    given: Given,
+    positions: Positions,
+) -> Positions:
+    """The positions among some that pass a filter."""
+    frame = Frame(len(positions), {variable: positions}, {})
+    values = Values(source, {variable: (type,)}, frame)
+    mask = matches(condition, values.columns, frame.count, given)
+    passing: Positions = positions[np.asarray(mask.to_numpy(zero_copy_only=False), bool)]
+    return passing
+
+
+def _is_search(expression: Checked) -> bool:
+    return isinstance(expression, PropertyOf) and is_computed(expression.property)

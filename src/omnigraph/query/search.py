@@ -1,0 +1,714 @@
+"""Searching: text filters, scores and their fusion, as columns that expressions can name.
+
+Every search function of a plan is replaced by a property that no table has, and computed here as
+a function of positions. Indexes only find candidates: what a text has to do with the words of a
+query is decided by `Words`, in the same way for every row.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.compute.evaluate import Given, value
+from omnigraph.compute.sql import quoted
+from omnigraph.errors import UsageError
+from omnigraph.language.query.expressions import (
+    Arithmetic,
+    Checked,
+    Fusion,
+    PropertyOf,
+    Rank,
+    TextMatch,
+    walk,
+)
+from omnigraph.language.query.plan import ReadPlan
+from omnigraph.language.types import BOOL, F64
+from omnigraph.query.frames import Frame
+from omnigraph.query.images import Positions, TableImage
+from omnigraph.query.ordering import ranks
+from omnigraph.query.rewrite import Parts, expressions, in_pattern, replaced
+from omnigraph.query.source import Source
+from omnigraph.storage.fuzzy import is_within, stems
+from omnigraph.storage.tables import ROW_ID
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+
+#: What names of computed properties begin with. No declared property can.
+_MARK = "__"
+_MODES: Mapping[str, Any] = {"search": "any", "match_text": "phrase", "fuzzy": "fuzzy"}
+#: How fast more of a word counts less, and how much long texts are held against them.
+_K1, _B = 1.2, 0.75
+#: Rows of a table are looked at by themselves when they are fewer than this part of all.
+_FEW = 8
+#: Tables of up to this many rows are kept in memory, with their vectors.
+_SMALL = 20_000
+#: How many numbers of vectors are compared at a time.
+_NUMBERS = 1 << 22
+#: How many bytes of texts are split into words at a time.
+_BYTES = 1 << 24
+#: The bytes of words. What is not ASCII is looked at by character, and once per word.
+_INSIDE = np.array([byte > 127 or chr(byte).isalnum() for byte in range(256)])
+_ASCII_WORDS = re.compile("[0-9A-Za-z\\x80-\U0010ffff]+")
+
+
+def is_computed(name: str) -> bool:
+    """True for the name of a property that is computed by a search."""
+    return name.startswith(_MARK)
+
+
+@dataclass(frozen=True, slots=True)
+class Searched(PropertyOf):
+    """A search function, as a property of its variable; `text` is how it was written."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class SearchedSource(Source):
+    """A source with columns that are computed; it shares all else with the one it is made of."""
+
+    def __init__(self, source: Source, searches: Searches) -> None:
+        vars(self).update(vars(source))
+        self.searches = searches
+
+
+@dataclass(frozen=True)
+class _Share:
+    """What one ranking adds to a fusion."""
+
+    rank: Searched
+    k: Checked
+
+
+@dataclass
+class _Text:
+    """A text query on one table: which rows match, as far as that is known."""
+
+    words: Words
+    #: Rows that may match, by an index; None without an index.
+    candidates: Positions | None = None
+    #: True when all candidates do match.
+    certain: bool = False
+    #: All rows that match.
+    rows: Positions | None = None
+    #: In how many rows each word is.
+    frequencies: Ints | None = None
+    #: How often each of `rows` has each word, when all of them were looked at.
+    counts: Ints | None = None
+
+
+@dataclass(frozen=True)
+class _Corpus:
+    """The texts of a column: how many words each has, by position, and -1 for none."""
+
+    words: npt.NDArray[np.int32]
+    count: int
+    average: float
+
+
+#: What later queries of the same version of a table need again, by column.
+_corpora: WeakKeyDictionary[TableImage, dict[str, _Corpus]] = WeakKeyDictionary()
+_nulls: WeakKeyDictionary[TableImage, dict[str, Positions]] = WeakKeyDictionary()
+_guard = threading.Lock()
+
+
+@dataclass
+class Searches:
+    """The search functions of one query."""
+
+    source: Source
+    given: Given
+    meanings: dict[str, TextMatch | Rank | _Share] = field(default_factory=dict)
+    _parts: list[tuple[Checked, Checked]] = field(default_factory=list)
+    _texts: dict[tuple[str, str], _Text] = field(default_factory=dict)
+    _distances: dict[tuple[str, str], Floats] = field(default_factory=dict)
+    #: Per name and type the positions that were asked for last, and what was found.
+    _last: dict[tuple[str, str], tuple[Positions, npt.NDArray[Any], Flags]] = field(
+        default_factory=dict
+    )
+    #: Per share and type the positions that are ranked, and what they get.
+    _shares: dict[tuple[str, str], tuple[Positions, Floats]] = field(default_factory=dict)
+
+    # --- rewriting ---
+
+    def rewritten(self, plan: ReadPlan) -> ReadPlan:
+        """The same plan with properties instead of search functions."""
+        for expression in expressions(plan):
+            for part in walk(expression):
+                self._replace(part)
+        if not self._parts:
+            return plan
+        parts: Parts = self._parts
+        return replace(
+            plan,
+            pattern=in_pattern(plan.pattern, parts),
+            outputs=tuple(
+                replace(o, expression=replaced(o.expression, parts)) for o in plan.outputs
+            ),
+            order=tuple(replace(o, expression=replaced(o.expression, parts)) for o in plan.order),
+        )
+
+    def _replace(self, part: Checked) -> Checked | None:
+        if not isinstance(part, TextMatch | Rank | Fusion):
+            return None
+        for old, new in self._parts:
+            if old == part:
+                return new
+        made: Checked
+        match part:
+            case TextMatch():
+                made = self._named("search", part.property.variable, part, str(part), BOOL)
+            case Rank():
+                made = self._named("rank", part.property.variable, part, str(part), F64)
+            case Fusion():
+                shares = [self._share(rank, part.k) for rank in (part.first, part.second)]
+                made = Arithmetic("+", shares[0], shares[1], F64)
+        self._parts.append((part, made))
+        return made
+
+    def _share(self, rank: Rank, k: Checked) -> Searched:
+        ranking = self._replace(rank)
+        assert isinstance(ranking, Searched)
+        text = f"1 / ({k} + rank of {rank})"
+        return self._named("share", ranking.variable, _Share(ranking, k), text, F64)
+
+    def _named(
+        self, kind: str, variable: str, meaning: TextMatch | Rank | _Share, text: str, type: Any
+    ) -> Searched:
+        name = f"{_MARK}{kind}{len(self.meanings)}"
+        self.meanings[name] = meaning
+        return Searched(variable, name, type, text)
+
+    # --- what the engine asks ---
+
+    @property
+    def fuses(self) -> bool:
+        """True when a score depends on all matches."""
+        return any(isinstance(meaning, _Share) for meaning in self.meanings.values())
+
+    def distances_in(self, expression: Checked) -> list[Searched]:
+        """The distances that an expression is made of."""
+        return [
+            part
+            for part in walk(expression)
+            if isinstance(part, Searched) and self._function(part.property) == "nearest"
+        ]
+
+    def check(self) -> None:
+        """Check what is searched for.
+
+        Raises:
+            UsageError: A value cannot be used.
+        """
+        for meaning in self.meanings.values():
+            match meaning:
+                case TextMatch(edits=edits) if edits is not None:
+                    _whole(edits, self.given, "the edit distance", 0, 2)
+                case _Share():
+                    _whole(meaning.k, self.given, "`k` of rrf", 1, 1_000_000)
+                case Rank(function="nearest"):
+                    if isinstance(value(meaning.query, self.given), str):
+                        raise UsageError(
+                            f"{meaning}: texts cannot be embedded here yet; pass a vector"
+                        )
+
+    def column(self, name: str, type: str, positions: Positions) -> pa.Array:
+        """The values of a computed property for rows of a type; a position below 0 gives null."""
+        distinct, back = np.unique(positions, return_inverse=True)
+        missing = int(np.searchsorted(distinct, 0))
+        found, nothing = self._values(name, type, distinct[missing:])
+        values = np.concatenate([np.zeros(missing, found.dtype), found])
+        mask = np.concatenate([np.ones(missing, bool), nothing])
+        return pa.array(values[back], mask=mask[back])
+
+    def _values(self, name: str, type: str, known: Positions) -> tuple[npt.NDArray[Any], Flags]:
+        """The values for different positions in order, and where there is none."""
+        if (name, type) in self._last:
+            # What is ordered by is mostly asked for again, for the rows that are left.
+            before, found, nothing = self._last[name, type]
+            at = np.searchsorted(before, known)
+            if not len(known) or (at[-1] < len(before) and bool((before[at] == known).all())):
+                return found[at], nothing[at]
+        meaning = self.meanings[name]
+        match meaning:
+            case TextMatch():
+                found, nothing = self._matches(name, meaning, type, known)
+            case Rank(function="bm25"):
+                found, nothing = self._relevance(name, meaning, type, known)
+            case Rank():
+                found = self._nearness(name, meaning, type, known)
+                nothing = np.isnan(found)
+            case _Share():
+                found = _looked_up(*self._shares[name, type], known)
+                nothing = np.zeros(len(known), bool)
+        self._last[name, type] = known, found, nothing
+        return found, nothing
+
+    def rank(self, frame: Frame, types: Mapping[str, tuple[str, ...]]) -> None:
+        """Rank all matches, for the fusions. Has to come before their columns are asked for."""
+        for name, meaning in self.meanings.items():
+            if isinstance(meaning, _Share):
+                variable = meaning.rank.variable
+                kinds = frame.kinds.get(variable)
+                found = {
+                    type: np.unique(
+                        frame.columns[variable]
+                        if kinds is None
+                        else frame.columns[variable][kinds == place]
+                    )
+                    for place, type in enumerate(types[variable])
+                }
+                self._rank(name, meaning, {t: p[p >= 0] for t, p in found.items()})
+
+    def _rank(self, name: str, meaning: _Share, found: Mapping[str, Positions]) -> None:
+        ranking = meaning.rank.property
+        better_high = self._function(ranking) == "bm25"
+        scores, kinds, positions = [], [], []
+        for place, (type, mine) in enumerate(found.items()):
+            column = self.column(ranking, type, mine)
+            score = column.to_numpy(zero_copy_only=False).astype(np.float64)
+            # A text without any of the words, and a node without a vector, has no rank.
+            ranked = score > 0 if better_high else ~np.isnan(score)
+            scores.append(-score[ranked] if better_high else score[ranked])
+            positions.append(mine[ranked])
+            kinds.append(np.full(int(ranked.sum()), place))
+        score, kind = np.concatenate(scores), np.concatenate(kinds)
+        position = np.concatenate(positions)
+        order = np.lexsort([kind, self._ties(score, kind, position, list(found)), score])
+        k = _whole(meaning.k, self.given, "`k` of rrf", 1, 1_000_000)
+        shares = np.empty(len(score))
+        shares[order] = 1 / (k + np.arange(1, len(score) + 1))
+        for place, type in enumerate(found):
+            mine = kind == place
+            self._shares[name, type] = position[mine], shares[mine]
+
+    def _ties(
+        self, score: Floats, kind: npt.NDArray[Any], position: Positions, types: Sequence[str]
+    ) -> Ints:
+        """Numbers that order rows of the same score like their ids do."""
+        _, back, counts = np.unique(score, return_inverse=True, return_counts=True)
+        tied = counts[back] > 1
+        found = np.zeros(len(score), np.int64)
+        rows = np.concatenate(
+            [np.flatnonzero(tied & (kind == place)) for place in range(len(types))]
+        ).astype(np.int64)
+        if len(rows):
+            ids = [
+                self.source.image(type).fetch(position[tied & (kind == place)], ["id"])["id"]
+                for place, type in enumerate(types)
+            ]
+            found[rows] = ranks(pa.concat_arrays(ids), False)
+        return found
+
+    def _function(self, name: str) -> str:
+        meaning = self.meanings[name]
+        return "rrf" if isinstance(meaning, _Share) else meaning.function
+
+    # --- texts ---
+
+    def _matches(
+        self, name: str, meaning: TextMatch, type: str, positions: Positions
+    ) -> tuple[Flags, Flags]:
+        column = meaning.property.property
+        text = self._text(name, meaning, type, column)
+        if text is None:
+            return np.zeros(len(positions), bool), np.ones(len(positions), bool)
+        nothing = np.isin(positions, self._without(type, column))
+        return self._among(text, type, column, positions), nothing
+
+    def _among(self, text: _Text, type: str, column: str, positions: Positions) -> Flags:
+        """Which rows match."""
+        if text.rows is None and text.candidates is not None and text.certain:
+            text.rows = text.candidates
+        if text.rows is None:
+            chosen, total = positions, self.source.image(type).rows
+            if text.candidates is not None:
+                chosen, total = np.intersect1d(positions, text.candidates), len(text.candidates)
+            if len(chosen) * _FEW < total:
+                return np.isin(positions, self._verified(text, type, column, chosen))
+            text.rows = self._verified(text, type, column, text.candidates)
+        return np.isin(positions, text.rows)
+
+    def _verified(
+        self, text: _Text, type: str, column: str, positions: Positions | None
+    ) -> Positions:
+        """The rows among some, or among all, whose texts match."""
+        found = [np.zeros(0, np.int64)]
+        for rows, texts in self._read(type, column, positions):
+            found.append(rows[text.words.matching(texts)])
+        return np.unique(np.concatenate(found))
+
+    def _text(self, name: str, meaning: TextMatch | Rank, type: str, column: str) -> _Text | None:
+        """What is known about a text query; None when there is no text to look for."""
+        wanted = value(meaning.query, self.given)
+        if wanted is None:
+            return None
+        if (name, type) not in self._texts:
+            mode, edits = _MODES.get(meaning.function, "any"), 1
+            if isinstance(meaning, TextMatch) and meaning.edits is not None:
+                edits = _whole(meaning.edits, self.given, "the edit distance", 0, 2)
+            made = _Text(Words(str(wanted), mode, edits))
+            indexes = [
+                index
+                for index in self.source.table(type).indices()
+                if index.kind == "full_text" and index.column == column
+            ]
+            if not made.words:
+                made.rows = np.zeros(0, np.int64)
+            elif indexes:
+                made.candidates = self._search(type, column, str(wanted), mode, edits)
+                # With more segments, Lance also finds rows by what they were before an update.
+                made.certain = sum(index.segments for index in indexes) == 1
+            self._texts[name, type] = made
+        return self._texts[name, type]
+
+    def _search(self, type: str, column: str, text: str, mode: Any, edits: int = 1) -> Positions:
+        table = self.source.table(type)
+        found = table.search(column, text, mode=mode, edits=edits, columns=[ROW_ID])
+        return np.unique(found[ROW_ID].to_numpy().astype(np.int64))
+
+    def _without(self, type: str, column: str) -> Positions:
+        """The rows whose text is null."""
+        table = self.source.catalog.table(type)
+        assert table is not None
+        declared = table.columns.get(column)
+        if declared is not None and not declared.nullable:
+            return np.zeros(0, np.int64)
+        with _guard:
+            known = _nulls.setdefault(self.source.image(type), {})
+        if column not in known:
+            rows = self.source.table(type).read([], f"{quoted(column)} is null", places=True)
+            known[column] = rows[ROW_ID].to_numpy().astype(np.int64)
+        return known[column]
+
+    def _read(
+        self, type: str, column: str, positions: Positions | None = None
+    ) -> Iterator[tuple[Positions, pa.Array]]:
+        """Values of some rows, or of all, in blocks, with the positions."""
+        image = self.source.image(type)
+        many = positions is None or len(positions) * _FEW >= image.rows
+        if many and image.rows > _SMALL and not image.has([column]):
+            # The whole column is needed, but does not have to be kept.
+            for batch in self.source.table(type).batches([column], places=True):
+                rows = batch[ROW_ID].to_numpy().astype(np.int64)
+                wanted = np.ones(len(rows), bool) if positions is None else np.isin(rows, positions)
+                yield rows[wanted], batch[column].filter(pa.array(wanted))
+            return
+        if positions is None:
+            positions = image.positions()
+        for start in range(0, len(positions), _SMALL):
+            part = positions[start : start + _SMALL]
+            yield part, image.fetch(part, [column])[column]
+
+    # --- relevance ---
+
+    def _relevance(
+        self, name: str, meaning: Rank, type: str, positions: Positions
+    ) -> tuple[Floats, Flags]:
+        column = meaning.property.property
+        text = self._text(name, meaning, type, column)
+        scores = np.zeros(len(positions))
+        if text is None:
+            return scores, np.ones(len(positions), bool)
+        corpus = self._corpus(type, column)
+        if text.words:
+            if text.frequencies is None:
+                text.frequencies = self._frequencies(text, type, column)
+            rest = corpus.count - text.frequencies
+            weights = np.log(1 + (rest + 0.5) / (text.frequencies + 0.5))
+            asked = np.ones(len(positions), bool)
+            if text.rows is not None:
+                asked = np.isin(positions, text.rows)
+            for rows, counts in self._counted(text, type, column, positions[asked]):
+                size = corpus.words[rows][:, np.newaxis] / corpus.average
+                parts = counts * (_K1 + 1) / (counts + _K1 * (1 - _B + _B * size))
+                scores[np.searchsorted(positions, rows)] = (parts * weights).sum(axis=1)
+        return scores, corpus.words[positions] < 0
+
+    def _counted(
+        self, text: _Text, type: str, column: str, positions: Positions
+    ) -> Iterator[tuple[Positions, Ints]]:
+        """How often rows have each word."""
+        if text.rows is not None and text.counts is not None:
+            yield positions, text.counts[np.searchsorted(text.rows, positions)]
+        else:
+            for rows, texts in self._read(type, column, positions):
+                yield rows, text.words.counts(texts)
+
+    def _frequencies(self, text: _Text, type: str, column: str) -> Ints:
+        """In how many rows each word is; with it, which rows have any of them."""
+        surfaces = text.words.surfaces
+        if text.certain and text.candidates is not None and surfaces is not None:
+            if len(surfaces) == 1:
+                text.rows = text.candidates
+                return np.array([len(text.rows)])
+            each = [self._search(type, column, surface, "any") for surface in surfaces]
+            text.rows = np.unique(np.concatenate(each))
+            return np.array([len(rows) for rows in each])
+        found = [np.zeros(0, np.int64)]
+        counted = [np.zeros((0, len(text.words)), np.int64)]
+        for rows, texts in self._read(type, column, text.candidates):
+            counts = text.words.counts(texts)
+            some = counts.any(axis=1)
+            found.append(rows[some])
+            counted.append(counts[some])
+        text.rows, order = np.unique(np.concatenate(found), return_index=True)
+        text.counts = np.concatenate(counted)[order]
+        frequencies: Ints = (text.counts > 0).sum(axis=0)
+        return frequencies
+
+    def _corpus(self, type: str, column: str) -> _Corpus:
+        image = self.source.image(type)
+        with _guard:
+            known = _corpora.setdefault(image, {})
+        if column not in known:
+            words = np.full(image.size, -1, np.int32)
+            for rows, texts in self._read(type, column):
+                there = texts.is_valid().to_numpy(zero_copy_only=False)
+                words[rows] = np.where(there, lengths(texts), -1)
+            mine = words[words >= 0]
+            average = float(mine.mean()) if len(mine) else 1.0
+            known[column] = _Corpus(words, len(mine), average or 1.0)
+        return known[column]
+
+    # --- vectors ---
+
+    def _nearness(self, name: str, meaning: Rank, type: str, positions: Positions) -> Floats:
+        """Cosine distances; not a number where there is no vector."""
+        wanted = value(meaning.query, self.given)
+        if wanted is None or not len(positions):
+            return np.full(len(positions), np.nan)
+        vector = np.asarray(wanted, np.float64)
+        column = meaning.property.property
+        image = self.source.image(type)
+        few = len(positions) * _FEW < image.rows or image.rows <= _SMALL
+        if (name, type) not in self._distances and few:
+            found = np.empty(len(positions))
+            for rows, vectors in self._read(type, column, positions):
+                found[np.searchsorted(positions, rows)] = distances(vectors, vector)
+            return found
+        if (name, type) not in self._distances:
+            whole = np.full(image.size, np.nan)
+            for rows, vectors in self._read(type, column):
+                whole[rows] = distances(vectors, vector)
+            self._distances[name, type] = whole
+        return self._distances[name, type][positions]
+
+
+def distances(vectors: pa.Array, vector: Floats) -> Floats:
+    """Cosine distances of vectors to one; not a number for null, 1 where one has no direction."""
+    there = vectors.is_valid().to_numpy(zero_copy_only=False)
+    size = len(vector)
+    # What lies behind a null is skipped by `flatten`.
+    numbers = vectors.flatten().to_numpy(zero_copy_only=False).reshape(-1, size)
+    norm = float(np.sqrt((vector * vector).sum()))
+    found = np.empty(len(numbers))
+    step = max(1, _NUMBERS // size)
+    for start in range(0, len(numbers), step):
+        block = numbers[start : start + step].astype(np.float64)
+        # Not a product of matrices: equal vectors have to get exactly equal distances.
+        products = np.einsum("ij,j->i", block, vector)
+        norms = np.sqrt(np.einsum("ij,ij->i", block, block)) * norm
+        cosines = np.divide(products, norms, out=np.zeros(len(block)), where=norms > 0)
+        found[start : start + step] = np.clip(1 - cosines, 0, 2)
+    result = np.full(len(vectors), np.nan)
+    result[there] = found
+    return result
+
+
+def _looked_up(positions: Positions, values: Floats, wanted: Positions) -> Floats:
+    """Values by position; 0 where there is none. Both positions are sorted."""
+    found = np.zeros(len(wanted))
+    if len(positions):
+        at = np.minimum(np.searchsorted(positions, wanted), len(positions) - 1)
+        known = positions[at] == wanted
+        found[known] = values[at[known]]
+    return found
+
+
+def _whole(expression: Checked, given: Given, what: str, low: int, high: int) -> int:
+    found = value(expression, given)
+    if not isinstance(found, int) or not low <= found <= high:
+        raise UsageError(f"{what} is a whole number from {low} to {high}, not {found}")
+    return found
+
+
+# --- words ---
+
+
+class Words:
+    """The words of a text query, and where texts have them.
+
+    Words are runs of letters and digits, lowered and without their endings, as in the indexes.
+    Stop words are never found, but count as a place in a phrase.
+
+    Args:
+        text: What is searched for.
+        mode: `any` word, the `phrase`, or `fuzzy`: any word that is nearly the same.
+        edits: In how many letters a fuzzy word may differ.
+    """
+
+    def __init__(self, text: str, mode: str = "any", edits: int = 1) -> None:
+        self._mode = mode
+        self._edits = edits
+        runs = [run for chunk in _ASCII_WORDS.findall(text) for run in _runs(chunk)]
+        slots = [slot for run in runs for slot in _stems_of(run)]
+        self._numbers = {w: n for n, w in enumerate(dict.fromkeys(s for s in slots if s))}
+        self._phrase = [(at, self._numbers[slot]) for at, slot in enumerate(slots) if slot]
+        self._phrase = [(at - self._phrase[0][0], word) for at, word in self._phrase]
+        #: What a word can begin with, unless it is not ASCII: endings go, beginnings stay.
+        self._letters = {word[0] for word in self._numbers}
+        self._known: dict[str, tuple[int, ...]] = {}
+        whole = {str(_stems_of(run)[0]): run for run in runs if len(_stems_of(run)) == 1}
+        #: Per word a form of it that stands for no other word; None when one has none.
+        self.surfaces = (
+            [whole[word] for word in self._numbers]
+            if self._numbers.keys() <= whole.keys()
+            else None
+        )
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def matching(self, texts: pa.Array) -> Ints:
+        """The places of the texts that match."""
+        found = [np.zeros(0, np.int64)]
+        for first, part in _blocks(texts):
+            rows, places, words = self._hits(part)
+            if self._mode == "phrase":
+                rows = self._phrases(rows, places, words)
+            found.append(np.unique(rows) + first)
+        return np.concatenate(found)
+
+    def counts(self, texts: pa.Array) -> Ints:
+        """How often each text has each word."""
+        size = len(self)
+        found = [np.zeros((0, size), np.int64)]
+        for _, part in _blocks(texts):
+            rows, _, words = self._hits(part)
+            found.append(
+                np.bincount(rows * size + words, minlength=len(part) * size).reshape(-1, size)
+            )
+        return np.concatenate(found)
+
+    def _phrases(self, rows: Ints, places: Ints, words: Ints) -> Ints:
+        """The rows in which the words stand one after another."""
+        # Wide enough that no phrase goes on in the next row.
+        width = int(places.max(initial=0)) + self._phrase[-1][0] + 1
+        keys = rows * width + places
+        starts = keys
+        for at, word in self._phrase:
+            starts = starts[np.isin(starts + at, keys[words == word])]
+        return starts // width
+
+    def _hits(self, texts: pa.Array) -> tuple[Ints, Ints, Ints]:
+        """Where the words are: rows, places in their texts, and which word."""
+        chunks, counts = _split(texts)
+        encoded = chunks.dictionary_encode()
+        slots = [self._slots(chunk) for chunk in encoded.dictionary.to_pylist()]
+        codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        rows = np.repeat(np.arange(len(texts)), counts)
+        flat = np.array([word for several in slots for word in several], np.int64)
+        sizes = np.array([len(several) for several in slots], np.int64)
+        begins = np.cumsum(sizes) - sizes
+        if len(flat) == len(slots):
+            words = flat[codes]
+        else:
+            several = sizes[codes]
+            inner = np.arange(int(several.sum())) - np.repeat(np.cumsum(several) - several, several)
+            words = flat[np.repeat(begins[codes], several) + inner]
+            rows = np.repeat(rows, several)
+        before = np.searchsorted(rows, np.arange(len(texts)))
+        places = np.arange(len(rows)) - before[rows]
+        hit = words >= 0
+        return rows[hit], places[hit], words[hit]
+
+    def _slots(self, chunk: str) -> tuple[int, ...]:
+        """Which words a piece of a text is, one after another; -1 is none of ours."""
+        if self._mode != "fuzzy" and chunk.isascii() and chunk[0].lower() not in self._letters:
+            return (-1,)
+        if chunk not in self._known:
+            found = (slot for run in _runs(chunk) for slot in _stems_of(run))
+            self._known[chunk] = tuple(self._number(slot) for slot in found)
+        return self._known[chunk]
+
+    def _number(self, word: str | None) -> int:
+        if word is None:
+            return -1
+        if self._mode != "fuzzy":
+            return self._numbers.get(word, -1)
+        near = any(is_within(word, other, self._edits) for other in self._numbers)
+        return 0 if near else -1
+
+
+def lengths(texts: pa.Array) -> Ints:
+    """How many words texts have, with stop words."""
+    return np.concatenate(
+        [_split(part)[1] for _, part in _blocks(texts)] or [np.zeros(0, np.int64)]
+    )
+
+
+def _runs(chunk: str) -> list[str]:
+    """Letters and digits that stand together, with marks on them."""
+    if chunk.isascii():
+        return [chunk]
+    spaced = (c if c.isalnum() or unicodedata.category(c)[0] == "M" else " " for c in chunk)
+    return "".join(spaced).split()
+
+
+@lru_cache(maxsize=1 << 17)
+def _stems_of(run: str) -> tuple[str | None, ...]:
+    """The words in a run as an index has them, nearly always one; None where it has none."""
+    # A text without words is given back as it is, so there is a word before.
+    return tuple(stems(f"x {run}").split()[1:]) or (None,)
+
+
+def _blocks(texts: pa.Array) -> Iterator[tuple[int, pa.Array]]:
+    """Texts in parts of bounded size, each with the place of its first."""
+    texts = pc.fill_null(texts, "").cast(pa.large_utf8())
+    ends = np.cumsum(pc.binary_length(texts).to_numpy(zero_copy_only=False))
+    start = 0
+    while start < len(texts):
+        done = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, done + _BYTES, "right")))
+        yield start, texts[start:stop]
+        start = stop
+
+
+def _split(texts: pa.Array) -> tuple[pa.Array, Ints]:
+    """The words of texts, all in one column, and how many each text has."""
+    _, offset_buffer, data_buffer = texts.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    if data_buffer is None or offsets[0] == offsets[-1]:
+        return pa.array([], pa.large_utf8()), np.zeros(len(texts), np.int64)
+    data = np.frombuffer(data_buffer, np.uint8)[offsets[0] : offsets[-1]]
+    bounds = offsets - offsets[0]
+    inside = _INSIDE[data]
+    # Where a word goes on from the byte before; texts do not go on from one to the next.
+    on = np.zeros(len(data) + 1, bool)
+    on[1:-1] = inside[1:] & inside[:-1]
+    on[bounds] = False
+    starts = np.flatnonzero(inside & ~on[:-1])
+    ends = np.flatnonzero(inside & ~on[1:]) + 1
+    kept = np.concatenate([[0], np.cumsum(ends - starts)]).astype(np.int64)
+    words = pa.LargeStringArray.from_buffers(
+        len(starts), pa.py_buffer(kept), pa.py_buffer(data[inside])
+    )
+    counts = np.diff(np.searchsorted(starts, bounds))
+    return words, counts

@@ -1,0 +1,236 @@
+"""Keeping shapes: in memory, on disk, and patched from the version before.
+
+A shape depends on the edges, and on which row of a node table an id is. Row ids of nodes stay as
+they are until a table is written anew as a whole; then, or when much has changed, the shape is
+built again from the ids.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import threading
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+
+from omnigraph.errors import StorageError
+from omnigraph.query.images import TableImage, TableKey
+from omnigraph.query.topology import Adjacency, Ints, Topology
+from omnigraph.storage.tables import ROW_ID, TableSnapshot
+
+#: How many shapes are kept in memory, and how many of one edge table on disk.
+_KEPT = 32
+_KEPT_FILES = 2
+#: Smaller shapes are built as fast as they are read.
+_WORTH_A_FILE = 20_000
+#: A shape is patched when at most this many edges, and this part of all, have changed.
+_MOST_CHANGES = 4096
+_FEWEST_CHANGES = 16
+_PART = 8
+_KEYS = "keys.json"
+_ARRAYS = ("out_starts", "out_ends", "out_edges", "in_starts", "in_ends", "in_edges")
+
+
+@dataclass(frozen=True)
+class EdgeTables:
+    """An edge table with the node tables at its ends, each at one version."""
+
+    keys: tuple[TableKey, TableKey, TableKey]
+    edges: TableSnapshot
+    source: TableImage
+    target: TableImage
+
+    @property
+    def lineage(self) -> tuple[str, str | None]:
+        """What stays the same from version to version."""
+        return self.keys[0][:2]
+
+
+class Shapes:
+    """The shapes of one graph. Safe to share between threads."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._guard = threading.Lock()
+        self._kept: OrderedDict[tuple[TableKey, ...], tuple[EdgeTables, Topology]] = OrderedDict()
+        #: Per edge table what was used last: the base of a patch.
+        self._last: dict[tuple[str, str | None], tuple[TableKey, ...]] = {}
+
+    def get(self, tables: EdgeTables) -> Topology:
+        """The shape of an edge table."""
+        with self._guard:
+            if tables.keys in self._kept:
+                self._kept.move_to_end(tables.keys)
+                return self._kept[tables.keys][1]
+            base = self._kept.get(self._last.get(tables.lineage, ()))
+        found = self._read(self._folder / _file_name(tables)) if self._folder else None
+        if found is None:
+            base = base or self._stored_base(tables)
+            found = patched(*base, tables) if base is not None else None
+        if found is None:
+            found = build(tables)
+            self._write(tables, found)
+        with self._guard:
+            self._kept[tables.keys] = (tables, found)
+            self._last[tables.lineage] = tables.keys
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return found
+
+    # --- on disk ---
+
+    def _stored_base(self, tables: EdgeTables) -> tuple[EdgeTables, Topology] | None:
+        """The newest shape on disk of the same tables at other versions."""
+        stored = self._stored(tables)
+        if not stored:
+            return None
+        try:
+            keys = json.loads((stored[-1] / _KEYS).read_text())
+            if [key[:2] for key in keys] != [list(key[:2]) for key in tables.keys]:
+                return None
+            edges, source, target = (int(key[2]) for key in keys)
+            then = EdgeTables(
+                tables.keys,
+                tables.edges.at(edges),
+                TableImage(tables.source.snapshot.at(source)),
+                TableImage(tables.target.snapshot.at(target)),
+            )
+        except (OSError, ValueError, StorageError):
+            # Another process tidied up, or the version is gone.
+            return None
+        shape = self._read(stored[-1])
+        return None if shape is None else (then, shape)
+
+    def _read(self, place: Path) -> Topology | None:
+        try:
+            arrays = [np.load(place / f"{name}.npy", mmap_mode="r") for name in _ARRAYS]
+        except (OSError, ValueError):
+            return None
+        out = Adjacency(arrays[0], (arrays[1], arrays[2]))
+        return Topology(out, Adjacency(arrays[3], (arrays[4], arrays[5])))
+
+    def _write(self, tables: EdgeTables, shape: Topology) -> None:
+        """Keep a shape on disk. It can be made again, so nothing depends on this."""
+        if self._folder is None or shape.count < _WORTH_A_FILE:
+            return
+        sides = (shape.out, shape.into)
+        arrays = [a for side in sides for a in (side.starts, side.neighbours, side.edges)]
+        with suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            made = Path(tempfile.mkdtemp(dir=self._folder, prefix="."))
+            try:
+                (made / _KEYS).write_text(json.dumps(tables.keys))
+                for name, array in zip(_ARRAYS, arrays, strict=True):
+                    np.save(made / f"{name}.npy", array)
+                # What is there already could not be read.
+                shutil.rmtree(self._folder / _file_name(tables), ignore_errors=True)
+                os.replace(made, self._folder / _file_name(tables))
+            except OSError:
+                shutil.rmtree(made, ignore_errors=True)
+            self._forget_old(tables)
+
+    def _forget_old(self, tables: EdgeTables) -> None:
+        for old in self._stored(tables)[:-_KEPT_FILES]:
+            shutil.rmtree(old, ignore_errors=True)
+
+    def _stored(self, tables: EdgeTables) -> list[Path]:
+        """Where shapes of the same edge table are, the newest last."""
+        if self._folder is None:
+            return []
+        try:
+            found = self._folder.glob(f"{_family(tables)}@*")
+            return sorted(found, key=lambda place: place.stat().st_mtime)
+        except OSError:
+            return []
+
+
+def build(tables: EdgeTables) -> Topology:
+    """Make a shape from the ids of the edges' ends."""
+    read = tables.edges.read(["src", "dst"], places=True)
+    ends = []
+    for column, image in (("src", tables.source), ("dst", tables.target)):
+        at = pc.index_in(read[column].combine_chunks(), value_set=image.columns(["id"])["id"])
+        ends.append(at.to_numpy(zero_copy_only=False).astype(np.int64))
+    edges: Ints = read[ROW_ID].to_numpy().astype(np.int64)
+    return Topology.build(ends[0], ends[1], edges, tables.source.size, tables.target.size)
+
+
+def patched(before: EdgeTables, shape: Topology, now: EdgeTables) -> Topology | None:
+    """Make a shape from that of another version; None when too much has changed for that."""
+    if not _keeps_rows(before.source, now.source) or not _keeps_rows(before.target, now.target):
+        return None
+    old, new = before.edges.fragments(), now.edges.fragments()
+    added = [new[name] for name in new.keys() - old.keys()]
+    touched = [name for name in old if name not in new or old[name].deleted != new[name].deleted]
+    if not added and not touched:
+        # New nodes have no edges yet.
+        return shape
+    most = max(_FEWEST_CHANGES, min(_MOST_CHANGES, len(shape.out) // _PART))
+    if sum(f.rows for f in added) > most:
+        return None
+    removed = np.zeros(0, np.int64)
+    if touched:
+        was = _row_ids(before.edges, [old[name].id for name in touched])
+        still = _row_ids(now.edges, [new[name].id for name in touched if name in new])
+        removed = np.setdiff1d(was, still, assume_unique=True)
+        if len(removed) > most:
+            return None
+    rows = now.edges.read(["src", "dst"], places=True, fragments=[f.id for f in added])
+    ends = []
+    for column, image in (("src", now.source), ("dst", now.target)):
+        ids = pc.unique(rows[column])
+        found = image.snapshot.find("id", ids, ["id"])
+        at = pc.index_in(rows[column].combine_chunks(), value_set=found["id"].combine_chunks())
+        positions = found[ROW_ID].combine_chunks().take(at)
+        if positions.null_count:
+            return None
+        ends.append(positions.to_numpy().astype(np.int64))
+    edges: Ints = rows[ROW_ID].to_numpy().astype(np.int64)
+    sizes = (_size(shape.out, ends[0]), _size(shape.into, ends[1]))
+    return shape.patched(removed, ends[0], ends[1], edges, sizes)
+
+
+def _size(side: Adjacency, ends: Ints) -> int:
+    return max(side.size, int(ends.max()) + 1 if len(ends) else 0)
+
+
+def _keeps_rows(old: TableImage, new: TableImage) -> bool:
+    """True when a node that is in both versions surely has the same row id in both."""
+    if old is new or not old.rows:
+        return True
+    return not old.snapshot.fragments().keys().isdisjoint(new.snapshot.fragments())
+
+
+def _row_ids(table: TableSnapshot, fragments: list[int]) -> Ints:
+    if not fragments:
+        return np.zeros(0, np.int64)
+    read = table.read([], places=True, fragments=fragments)
+    ids: Ints = read[ROW_ID].to_numpy().astype(np.int64)
+    return ids
+
+
+def _family(tables: EdgeTables) -> str:
+    path, lifetime, _ = tables.keys[0]
+    branch = "" if lifetime is None else f"-{_short(lifetime)}"
+    return f"{path.replace('/', '-')}{branch}"
+
+
+def _file_name(tables: EdgeTables) -> str:
+    versions = "-".join(
+        f"{version}{'' if lifetime is None else _short(lifetime)}"
+        for _, lifetime, version in tables.keys
+    )
+    return f"{_family(tables)}@{versions}"
+
+
+def _short(text: str) -> str:
+    """A short name for a text, the same in every process."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

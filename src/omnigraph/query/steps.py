@@ -1,0 +1,148 @@
+"""The steps of a physical plan, as `explain` prints them.
+
+A pattern is matched by steps, each of which takes blocks of matches and gives blocks of matches.
+They are plain values; `matching` runs them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omnigraph.language.query.expressions import Checked
+from omnigraph.language.query.plan import Hop
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """Bind a variable to all nodes of its types that pass the filters."""
+
+    variable: str
+    types: tuple[str, ...]
+    filters: tuple[Checked, ...]
+    estimate: float
+
+    def __str__(self) -> str:
+        return f"scan {self.variable}: {', '.join(self.types)}{_where(self.filters)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Enumerate:
+    """Bind both ends of a hop, and perhaps the edge, to all edges of its type."""
+
+    hop: Hop
+    filters: tuple[Checked, ...]
+    estimate: float
+
+    def __str__(self) -> str:
+        return f"edges {_hop(self.hop)}{_where(self.filters)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Expand:
+    """Follow a hop from a bound variable to one that is not bound yet."""
+
+    hop: Hop
+    start: str
+    filters: tuple[Checked, ...]
+    estimate: float
+
+    def __str__(self) -> str:
+        return f"expand {_hop(self.hop)} from {self.start}{_where(self.filters)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """Keep the matches whose two bound ends are joined by a hop."""
+
+    hop: Hop
+    filters: tuple[Checked, ...]
+    estimate: float
+
+    def __str__(self) -> str:
+        return f"probe {_hop(self.hop)}{_where(self.filters)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Exists:
+    """Keep the matches from which a hop leads to anything."""
+
+    hop: Hop
+    start: str | None
+    estimate: float
+
+    def __str__(self) -> str:
+        return f"exists {_hop(self.hop)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Weigh:
+    """Count what hangs at a variable, instead of listing it."""
+
+    variable: str
+    branches: tuple[Branch, ...]
+    estimate: float
+
+    def __str__(self) -> str:
+        return f"count {', '.join(str(branch) for branch in self.branches)} at {self.variable}"
+
+
+@dataclass(frozen=True, eq=False)
+class Branch:
+    """A hop to a variable that is only counted, with what hangs at that one."""
+
+    hop: Hop
+    start: str
+    end: str
+    types: tuple[str, ...]
+    filters: tuple[Checked, ...]
+    branches: tuple[Branch, ...]
+
+    def __str__(self) -> str:
+        more = "".join(f" ({branch})" for branch in self.branches)
+        return f"{_hop(self.hop)}{_where(self.filters)}{more}"
+
+
+@dataclass(frozen=True, eq=False)
+class Where:
+    """Keep the matches for which a condition is true."""
+
+    condition: Checked
+    estimate: float
+
+    def __str__(self) -> str:
+        return f"filter {self.condition}"
+
+
+@dataclass(frozen=True, eq=False)
+class Extend:
+    """Extend the matches by what an optional pattern finds, or by null."""
+
+    steps: tuple[Step, ...]
+    variables: tuple[str, ...]
+    estimate: float
+
+    def __str__(self) -> str:
+        return f"optional {', '.join(self.variables)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Without:
+    """Drop the matches for which a pattern is found."""
+
+    steps: tuple[Step, ...]
+    outer: tuple[str, ...]
+    estimate: float
+
+    def __str__(self) -> str:
+        return f"not at {', '.join(self.outer)}" if self.outer else "not"
+
+
+Step = Scan | Enumerate | Expand | Probe | Exists | Weigh | Where | Extend | Without
+
+
+def _hop(hop: Hop) -> str:
+    return str(hop).removeprefix("hop ")
+
+
+def _where(filters: tuple[Checked, ...]) -> str:
+    return f" where {' and '.join(str(f) for f in filters)}" if filters else ""

@@ -1,0 +1,100 @@
+"""Values of what a frame's variables are bound to, for expressions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.compute.evaluate import Columns
+from omnigraph.compute.keys import physical
+from omnigraph.language.query.expressions import Column, Entity, PropertyOf
+from omnigraph.language.schema.arrow import arrow_type
+from omnigraph.language.types import STRING
+from omnigraph.query.frames import Frame
+from omnigraph.query.images import Positions
+from omnigraph.query.search import SearchedSource, is_computed
+from omnigraph.query.source import Source
+
+#: Per variable the node or edge types it may be bound to.
+Types = dict[str, tuple[str, ...]]
+
+
+class Values:
+    """The values of one frame; each column is read once."""
+
+    def __init__(self, source: Source, types: Types, frame: Frame) -> None:
+        self._source = source
+        self._types = types
+        self._frame = frame
+        self._read: dict[tuple[str, str], pa.Array] = {}
+
+    def prepare(self, wanted: set[tuple[str, str]]) -> None:
+        """Read several properties at once: one visit of the table per variable."""
+        by_variable: dict[str, list[str]] = {}
+        for variable, name in sorted(wanted - self._read.keys()):
+            if is_computed(name):
+                self._read[variable, name] = self._computed(variable, name)
+            else:
+                by_variable.setdefault(variable, []).append(name)
+        for variable, names in by_variable.items():
+            types = self._types[variable]
+            if len(types) == 1:
+                table = self._source.catalog.table(types[0])
+                assert table is not None
+                columns = [physical(name, table) for name in names]
+                found = self._source.image(types[0]).fetch(self._frame.columns[variable], columns)
+                for name, column in zip(names, columns, strict=True):
+                    self._read[variable, name] = found[column]
+            else:
+                for name in names:
+                    self._read[variable, name] = self._mixed(variable, types, name)
+
+    def get(self, variable: str, name: str) -> pa.Array:
+        """The values of a property, of an end, or of the id."""
+        if (variable, name) not in self._read:
+            self.prepare({(variable, name)})
+        return self._read[variable, name]
+
+    @property
+    def columns(self) -> Columns:
+        """The values, as expressions ask for them."""
+
+        def column(expression: Column | PropertyOf | Entity) -> pa.Array:
+            assert not isinstance(expression, Column)
+            name = expression.property if isinstance(expression, PropertyOf) else "id"
+            return self.get(expression.variable, name)
+
+        return column
+
+    def _computed(self, variable: str, name: str) -> pa.Array:
+        """What a search gives."""
+        types = self._types[variable]
+        if len(types) > 1:
+            return self._mixed(variable, types, name)
+        return self._searched(types[0], self._frame.columns[variable], name)
+
+    def _searched(self, type: str, positions: Positions, name: str) -> pa.Array:
+        assert isinstance(self._source, SearchedSource)
+        return self._source.searches.column(name, type, positions)
+
+    def _mixed(self, variable: str, types: tuple[str, ...], name: str) -> pa.Array:
+        """A property of a variable whose type differs from row to row."""
+        positions, kinds = self._frame.columns[variable], self._frame.kinds[variable]
+        parts, order = [], []
+        for place, type in enumerate(types):
+            mine = np.flatnonzero(kinds == place)
+            if is_computed(name):
+                parts.append(self._searched(type, positions[mine], name))
+            else:
+                parts.append(self._source.image(type).fetch(positions[mine], [name])[name])
+            order.append(mine)
+        table = self._source.catalog.table(types[0])
+        assert table is not None
+        wanted = arrow_type(table.columns.get(name, STRING))
+        if is_computed(name):
+            wanted = parts[0].type
+        whole = pa.concat_arrays([pc.cast(part, wanted) for part in parts])
+        back = np.empty(len(positions), np.int64)
+        back[np.concatenate(order)] = np.arange(len(positions))
+        return whole.take(pa.array(back))

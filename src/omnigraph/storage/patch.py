@@ -1,0 +1,139 @@
+"""Staged patches: rows that are new, rows that take the place of others, rows that go.
+
+All three together are one version of the table. What a patch costs follows the rows it names, not
+the table: they are found before, and only the fragments they are in get a new list of deleted
+rows. A row that is replaced keeps its stable row id and the version it was created in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from lance import LanceDataset, LanceOperation
+from lance.fragment import RowIdSequence, write_fragments
+
+from omnigraph.storage.snapshot import ROW_ADDRESS, ROW_ID, TableSnapshot, table_errors
+from omnigraph.storage.staged import FILE_FORMAT, ROWS_PER_FRAGMENT, StagedWrite, staged
+
+#: An address is the fragment's id, and in these bits the row's place in the fragment.
+_OFFSET_BITS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A change of some rows of one version of a table.
+
+    Attributes:
+        new: Rows to add.
+        changed: Rows to put in the place of others.
+        changed_at: Which ones, in the same order: the columns `_rowid` and `_rowaddr`, as
+            `TableSnapshot.find` gives them.
+        removed_at: Addresses (`_rowaddr`) of rows to delete.
+    """
+
+    new: pa.Table | None = None
+    changed: pa.Table | None = None
+    changed_at: pa.Table | None = None
+    removed_at: pa.ChunkedArray | None = None
+
+
+def stage_patch(snapshot: TableSnapshot, patch: Patch) -> StagedWrite | None:
+    """Stage a patch; None when it changes nothing."""
+    new = patch.new if patch.new is not None and patch.new.num_rows else None
+    changed = patch.changed if patch.changed is not None and patch.changed.num_rows else None
+    removed = patch.removed_at if patch.removed_at is not None and len(patch.removed_at) else None
+    if new is None and changed is None and removed is None:
+        return None
+    counts = {
+        "written": new.num_rows if new is not None else 0,
+        "replaced": changed.num_rows if changed is not None else 0,
+        "deleted": len(removed) if removed is not None else 0,
+    }
+    dataset: LanceDataset = snapshot._dataset
+    with table_errors(snapshot.ref):
+        written = [rows for rows in (changed, new) if rows is not None]
+        fragments = new_fragments(dataset, pa.concat_tables(written)) if written else []
+        if changed is None and removed is None:
+            return staged(snapshot, "append", LanceOperation.Append(fragments), **counts)
+        addresses = [removed] if removed is not None else []
+        if changed is not None:
+            assert patch.changed_at is not None
+            _keep_row_ids(fragments, patch.changed_at[ROW_ID])
+            addresses.append(patch.changed_at[ROW_ADDRESS])
+        updated, emptied = without(dataset, np.concatenate([a.to_numpy() for a in addresses]))
+        if not written:
+            # Lance wants a predicate for its log; the rows are told by the fragments.
+            operation: Any = LanceOperation.Delete(updated, emptied, "false")
+            return staged(snapshot, "delete", operation, **counts)
+        operation = LanceOperation.Update(
+            removed_fragment_ids=emptied,
+            updated_fragments=updated,
+            new_fragments=fragments,
+            # All columns are written anew: no index covers the new fragments.
+            fields_for_preserving_frag_bitmap=sorted(
+                {field for f in fragments for file in f.files for field in file.fields}
+            ),
+            update_mode="rewrite_rows",
+        )
+    return staged(snapshot, "merge", operation, **counts)
+
+
+def new_fragments(dataset: LanceDataset, rows: pa.Table) -> list[Any]:
+    """Write rows to files of a table that no version refers to yet."""
+    return list(
+        write_fragments(
+            rows,
+            dataset,
+            schema=dataset.schema,
+            max_rows_per_file=ROWS_PER_FRAGMENT,
+            data_storage_version=FILE_FORMAT,
+            enable_stable_row_ids=True,
+            # Whether a blob may refer to a file elsewhere is decided before, by validation.
+            allow_external_blob_outside_bases=True,
+        )
+    )
+
+
+def _keep_row_ids(fragments: list[Any], row_ids: pa.ChunkedArray) -> None:
+    """Give the first rows the ids of those that they replace; the others get ids of their own."""
+    start = 0
+    for fragment in fragments:
+        ids = row_ids[start : start + fragment.physical_rows].to_pylist()
+        if not ids:
+            return
+        fragment.row_id_meta = RowIdSequence(ids).to_inline_metadata()
+        start += len(ids)
+
+
+def address(fragment: int, offset: int) -> int:
+    """The address of a row."""
+    return fragment << _OFFSET_BITS | offset
+
+
+def without(dataset: LanceDataset, addresses: npt.ArrayLike) -> tuple[list[Any], list[int]]:
+    """Fragments with some rows fewer, and the ids of fragments that have none left."""
+    updated, emptied = [], []
+    for id, offsets in _by_fragment(np.asarray(addresses, np.uint64)):
+        fragment = dataset.get_fragment(id)
+        if fragment is None:
+            raise ValueError(f"there is no fragment {id} in version {dataset.version}")
+        left = fragment.delete_rows(offsets)
+        if left is None:
+            emptied.append(id)
+        else:
+            updated.append(left)
+    return updated, emptied
+
+
+def _by_fragment(addresses: npt.NDArray[np.uint64]) -> Iterator[tuple[int, list[int]]]:
+    ordered = np.sort(addresses)
+    ids = ordered >> np.uint64(_OFFSET_BITS)
+    offsets = ordered & np.uint64((1 << _OFFSET_BITS) - 1)
+    starts = np.flatnonzero(np.r_[True, ids[1:] != ids[:-1]])
+    for start, part in zip(starts, np.split(offsets, starts[1:]), strict=True):
+        yield int(ids[start]), part.tolist()

@@ -1,0 +1,220 @@
+"""Mutations: the statements of a query, run in order, ended in one commit.
+
+A mutation is prepared in memory on one state of the branch. Inserts and updates see the rows that
+earlier statements have written; deletes see the branch without the rows that earlier statements
+have deleted. Nothing is staged before the whole change is known to keep the schema's rules.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.compute.evaluate import ComputeFault, Given
+from omnigraph.errors import UsageError
+from omnigraph.history.manifest import Commit
+from omnigraph.history.repository import Repository
+from omnigraph.language import CompiledQuery
+from omnigraph.language.query.plan import Delete, Insert, Update, WritePlan
+from omnigraph.language.values import Value
+from omnigraph.writes.deletion import Deletion
+from omnigraph.writes.delta import TableDelta
+from omnigraph.writes.pending import Pending
+from omnigraph.writes.protocol import WriteRequest, write
+from omnigraph.writes.validate import Violations, validate
+from omnigraph.writes.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class TypeCounts:
+    """How many distinct rows of a type a mutation has touched, each counted once.
+
+    Attributes:
+        inserted: Rows that were not there before.
+        replaced: Rows that an insert with the same key has replaced.
+        updated: Rows that updates have changed.
+        deleted: Rows that are gone, by cascade or not.
+    """
+
+    inserted: int = 0
+    replaced: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+    @property
+    def affected(self) -> int:
+        """All of them."""
+        return self.inserted + self.replaced + self.updated + self.deleted
+
+    def to_dict(self) -> dict[str, int]:
+        """Give the counts as plain values."""
+        return {
+            "inserted": self.inserted,
+            "replaced": self.replaced,
+            "updated": self.updated,
+            "deleted": self.deleted,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MutationResult:
+    """The answer to a mutation.
+
+    Attributes:
+        commit: The commit it ended in; None when it changed nothing.
+        branch: Where it was written.
+        nodes: Counts by node type, of those that were touched.
+        edges: Counts by edge type.
+        repeated: True when an earlier write with the same idempotency key gave the commit; the
+            counts are empty then.
+    """
+
+    commit: Commit | None
+    branch: str
+    nodes: Mapping[str, TypeCounts]
+    edges: Mapping[str, TypeCounts]
+    repeated: bool = False
+
+    @property
+    def affected_nodes(self) -> int:
+        """How many distinct nodes were touched."""
+        return sum(counts.affected for counts in self.nodes.values())
+
+    @property
+    def affected_edges(self) -> int:
+        """How many distinct edges were touched."""
+        return sum(counts.affected for counts in self.edges.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the result as plain values."""
+        return {
+            "commit": self.commit.id if self.commit is not None else None,
+            "branch": self.branch,
+            "affected_nodes": self.affected_nodes,
+            "affected_edges": self.affected_edges,
+            "nodes": {name: counts.to_dict() for name, counts in self.nodes.items()},
+            "edges": {name: counts.to_dict() for name, counts in self.edges.items()},
+            "repeated": self.repeated,
+        }
+
+
+def mutate(
+    repository: Repository,
+    branch: str,
+    query: CompiledQuery,
+    parameters: Sequence[Mapping[str, Value]],
+    *,
+    actor: str | None = None,
+    message: str | None = None,
+    if_commit: str | None = None,
+    idempotency_key: str | None = None,
+) -> MutationResult:
+    """Run a mutation query.
+
+    Args:
+        repository: The graph.
+        branch: The branch to write to.
+        query: A compiled query that writes.
+        parameters: Sets of values of its parameters, as `bind_parameters` gives them. The query
+            runs once with each set, in their order, and all of it ends in one commit.
+        actor: Who writes.
+        message: What for.
+        if_commit: Write only if this is the branch's head.
+        idempotency_key: Makes a repeated call give the first one's commit.
+
+    Raises:
+        UsageError: The query reads.
+        ValidationError: A rule would be broken; nothing was written.
+        ReadSetConflict: Another writer was faster, and the query updates or deletes.
+        PreconditionFailed: The branch is not at `if_commit`.
+    """
+    plan = query.plan
+    if not isinstance(plan, WritePlan):
+        raise UsageError(f"query `{query.name}` reads; a mutation inserts, updates or deletes")
+    now = dt.datetime.now(dt.UTC)
+    now = now.replace(microsecond=now.microsecond // 1000 * 1000)
+    given = [Given(values, now) for values in parameters]
+    counts: dict[str, TypeCounts] = {}
+
+    def prepare(view: View) -> Mapping[str, TableDelta]:
+        found = Violations()
+        counts.clear()
+        deltas, counted = _run(view, plan, given, found)
+        counts.update(counted)
+        validate(view, deltas, found=found, external_blobs=repository.external_blobs).refuse()
+        return deltas
+
+    result = write(
+        repository,
+        WriteRequest(
+            branch,
+            prepare,
+            all(isinstance(statement, Insert) for statement in plan.statements),
+            actor,
+            message,
+            if_commit,
+            idempotency_key,
+            writer="mutate",
+        ),
+    )
+    if result.repeated:
+        counts.clear()
+    catalog = repository.catalog
+    touched = {name: c for name, c in counts.items() if c.affected}
+    return MutationResult(
+        result.commit,
+        branch,
+        {name: touched[name] for name in catalog.nodes if name in touched},
+        {name: touched[name] for name in catalog.edges if name in touched},
+        result.repeated,
+    )
+
+
+def _run(
+    view: View, plan: WritePlan, runs: Sequence[Given], found: Violations
+) -> tuple[dict[str, TableDelta], dict[str, TypeCounts]]:
+    """Run the statements; the compiler has seen to it that deletes stand alone."""
+    if any(isinstance(statement, Delete) for statement in plan.statements):
+        deletion = Deletion(view)
+        for given, statement in itertools.product(runs, plan.statements):
+            assert isinstance(statement, Delete)
+            with _noting_faults(statement.type, found):
+                deletion.delete(statement, given)
+        deltas = deletion.deltas()
+        return deltas, {name: TypeCounts(deleted=d.removed.num_rows) for name, d in deltas.items()}
+    tables: dict[str, Pending] = {}
+    for given, statement in itertools.product(runs, plan.statements):
+        pending = tables.get(statement.type)
+        if pending is None:
+            pending = tables[statement.type] = Pending(view, statement.type, found)
+        match statement:
+            case Insert():
+                pending.insert(statement, given)
+            case Update():
+                with _noting_faults(statement.type, found):
+                    pending.update(statement, given)
+    deltas, counts = {}, {}
+    for name, pending in tables.items():
+        delta, replaced = pending.finish()
+        if not delta.is_empty:
+            deltas[name] = delta
+        counts[name] = TypeCounts(
+            inserted=delta.new.num_rows,
+            replaced=replaced,
+            updated=delta.changed.num_rows - replaced,
+        )
+    return deltas, counts
+
+
+@contextmanager
+def _noting_faults(type: str, found: Violations) -> Iterator[None]:
+    """Note a condition that cannot be computed: which rows it matches is then not known."""
+    try:
+        yield
+    except ComputeFault as fault:
+        message = f"the condition cannot be computed: {fault.message}"
+        found.add(type, None, None, None, "type", message)

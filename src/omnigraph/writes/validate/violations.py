@@ -1,0 +1,89 @@
+"""Collecting violations: the first hundred are described, all are counted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.errors import ValidationError, Violation
+from omnigraph.language.values import show, to_json
+
+MOST_SHOWN = 100
+_MOST_ITEMS = 16
+
+
+class Violations:
+    """What is wrong with a change."""
+
+    def __init__(self) -> None:
+        self.found: list[Violation] = []
+        self.total = 0
+        #: Values that were of the wrong type: they are not missing as well.
+        self._unfit: set[tuple[str, str | None, str | None]] = set()
+
+    def add(
+        self,
+        type: str,
+        id: str | None,
+        property: str | None,
+        value: Any,
+        rule: str,
+        message: str,
+    ) -> None:
+        """Note one violation. `message` says what is wrong with the value, not where it is."""
+        if rule == "type":
+            self._unfit.add((type, id, property))
+        elif rule == "required" and (type, id, property) in self._unfit:
+            return
+        self.total += 1
+        if len(self.found) < MOST_SHOWN:
+            where = type if id is None else f"{type} {show(id)}"
+            where += f", `{property}`" if property else ""
+            plain = _plain(value)
+            self.found.append(Violation(type, id, property, plain, rule, f"{where}: {message}"))
+
+    def add_rows(
+        self,
+        type: str,
+        ids: pa.Array | pa.ChunkedArray,
+        property: str | None,
+        values: pa.Array | pa.ChunkedArray,
+        broken: pa.Array | pa.ChunkedArray,
+        rule: str,
+        message: Callable[[Any], str],
+    ) -> None:
+        """Note the rows in which a rule is broken. Null in `broken` is not broken."""
+        count = int(pc.sum(broken).as_py() or 0)
+        if not count:
+            return
+        left = MOST_SHOWN - len(self.found)
+        if left > 0:
+            places = pc.indices_nonzero(broken)[:left]
+            bad_ids, bad_values = ids.take(places).to_pylist(), values.take(places).to_pylist()
+            for id, value in zip(bad_ids, bad_values, strict=True):
+                self.add(type, id, property, value, rule, message(value))
+            count -= len(bad_ids)
+        self.total += count
+
+    def refuse(self) -> None:
+        """Raise what was found, if anything was.
+
+        Raises:
+            ValidationError: Something is wrong.
+        """
+        if self.total:
+            raise ValidationError(self.found, total=self.total)
+
+
+def _plain(value: Any) -> Any:
+    """A value for JSON: long lists are cut, and a number that JSON does not know is a text."""
+    if isinstance(value, list):
+        shown = [_plain(item) for item in value[:_MOST_ITEMS]]
+        return [*shown, "…"] if len(value) > _MOST_ITEMS else shown
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return to_json(value)

@@ -1,0 +1,51 @@
+"""What a write is prepared on: one state of a branch, each table of it opened once."""
+
+from __future__ import annotations
+
+from omnigraph.diagnostics import did_you_mean
+from omnigraph.errors import NotFound
+from omnigraph.history.manifest import PublishedTable
+from omnigraph.history.repository import Repository
+from omnigraph.history.store import BranchState
+from omnigraph.language import Catalog, EdgeType, NodeType
+from omnigraph.storage.tables import TableSnapshot
+
+
+class View:
+    """One state of a branch, for reading while a write is prepared."""
+
+    def __init__(self, repository: Repository, base: BranchState) -> None:
+        self.repository = repository
+        self.base = base
+        self._open: dict[str, TableSnapshot] = {}
+
+    @property
+    def catalog(self) -> Catalog:
+        """The schema."""
+        return self.repository.catalog
+
+    def type(self, name: str) -> NodeType | EdgeType:
+        """Find a type by its name.
+
+        Raises:
+            NotFound: There is no such type.
+        """
+        type = self.catalog.table(name)
+        if type is None:
+            hint = did_you_mean(name, [t.name for t in self.catalog.tables()])
+            raise NotFound(f"the graph has no type `{name}`" + (f"; {hint}" if hint else ""))
+        return type
+
+    def published(self, name: str) -> PublishedTable:
+        """Find a type's table in the manifest."""
+        table = self.base.state.by_name(name)
+        if table is None:
+            raise NotFound(f"the graph has no type `{name}`")
+        return table
+
+    def table(self, name: str) -> TableSnapshot:
+        """Open the published version of a type's table."""
+        if name not in self._open:
+            table = self.published(name)
+            self._open[name] = self.repository.tables.open(table.ref, table.version)
+        return self._open[name]

@@ -1,0 +1,145 @@
+"""Shapes of edge tables: patched, read from disk and built anew they are the same."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from omnigraph.graph import Graph, init, open
+from omnigraph.query import shapes
+from omnigraph.query.source import Caches, Source
+from omnigraph.query.topology import Adjacency, Topology
+
+SCHEMA = """
+node Person { name: String @key  age: I32? }
+node City { name: String @key }
+edge Knows: Person -> Person { since: I32? }
+edge LivesIn: Person -> City
+"""
+
+
+def source(graph: Graph, caches: Caches) -> Source:
+    snapshot = graph.snapshot()
+    return Source(graph._repository, snapshot._state, snapshot._identity, caches)
+
+
+def same(one: Adjacency, other: Adjacency) -> None:
+    size = max(one.size, other.size)
+    counts = [a.counts(np.arange(size)) for a in (one, other)]
+    assert counts[0].tolist() == counts[1].tolist()
+    assert one.neighbours.tolist() == other.neighbours.tolist()
+    # Parallel edges may stand in any order.
+    keys = [list(zip(a.keys.tolist(), a.edges.tolist(), strict=True)) for a in (one, other)]
+    assert sorted(keys[0]) == sorted(keys[1])
+    assert one.distinct.neighbours.tolist() == other.distinct.neighbours.tolist()
+
+
+def same_shape(one: Topology, other: Topology) -> None:
+    same(one.out, other.out)
+    same(one.into, other.into)
+
+
+class Changes:
+    """Random changes of a graph, through mutations."""
+
+    def __init__(self, graph: Graph, chance: random.Random) -> None:
+        self.graph = graph
+        self.chance = chance
+        self.names = [f"p{n}" for n in range(12)]
+        self.run(*(f'insert Person {{ name: "{n}" }}' for n in self.names))
+        self.run('insert City { name: "c" }')
+        self.run(*(self.edge() for _ in range(40)))
+
+    def run(self, *statements: str) -> None:
+        self.graph.mutate(f"query q() {{ {' '.join(statements)} }}")
+
+    def edge(self) -> str:
+        a, b = (self.chance.choice(self.names) for _ in range(2))
+        return f'insert Knows {{ from: "{a}", to: "{b}" }}'
+
+    def one(self) -> None:
+        name = self.chance.choice(self.names)
+        match self.chance.randrange(6):
+            case 0:
+                self.run(*(self.edge() for _ in range(self.chance.randrange(1, 4))))
+            case 1:
+                self.run(f'delete Knows where from = "{name}"')
+            case 2:
+                self.run(f'update Knows set {{ since: 1 }} where to = "{name}"')
+            case 3:
+                new = f"n{self.chance.randrange(10**9)}"
+                self.names.append(new)
+                self.run(f'insert Person {{ name: "{new}" }}', self.edge())
+            case 4:
+                self.run(f'update Person set {{ age: 1 }} where name = "{name}"')
+            case _:
+                if len(self.names) > 6:
+                    self.names.remove(name)
+                    self.run(f'delete Person where name = "{name}"')
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_patched_shape_is_what_building_it_gives(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = init(tmp_path / "g", SCHEMA)
+    changes = Changes(graph, random.Random(seed))
+    builds = 0
+    build = shapes.build
+
+    def counted(tables: shapes.EdgeTables) -> Topology:
+        nonlocal builds
+        builds += 1
+        return build(tables)
+
+    monkeypatch.setattr(shapes, "build", counted)
+    caches = Caches(1 << 30)
+    for _ in range(30):
+        changes.one()
+        patched = source(graph, caches).topology("Knows")
+        same_shape(patched, source(graph, Caches(1 << 30)).topology("Knows"))
+    # The other builds were those to compare with.
+    assert builds - 30 < 10
+
+
+def test_a_shape_is_built_anew_when_a_table_was_overwritten(tmp_path: Path) -> None:
+    graph = init(tmp_path / "g", SCHEMA)
+    Changes(graph, random.Random(1))
+    caches = Caches(1 << 30)
+    source(graph, caches).topology("Knows")
+    rows = graph.snapshot().read("Person")
+    graph.write_batches({"Person": ("overwrite", rows.select(["name"]))})
+    after = source(graph, caches).topology("Knows")
+    same_shape(after, source(graph, Caches(1 << 30)).topology("Knows"))
+
+
+def test_shapes_on_disk_serve_other_processes_and_other_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shapes, "_WORTH_A_FILE", 1)
+    graph = init(tmp_path / "g", SCHEMA)
+    changes = Changes(graph, random.Random(2))
+    query = "query q() { match { $a knows $b } return { count($a) as n } }"
+    first = graph.query(query).scalar()
+    files = tmp_path / "g" / "__cache" / "topology"
+    assert len(list(files.iterdir())) == 1
+    monkeypatch.setattr(shapes, "build", lambda _: pytest.fail("the files were not used"))
+    assert open(tmp_path / "g").query(query).scalar() == first
+    changes.run('insert Person { name: "new" }', 'insert Knows { from: "new", to: "new" }')
+    assert open(tmp_path / "g", mode="r").query(query).scalar() == first + 1
+
+
+def test_damaged_or_missing_files_are_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shapes, "_WORTH_A_FILE", 1)
+    graph = init(tmp_path / "g", SCHEMA)
+    Changes(graph, random.Random(3))
+    query = "query q() { match { $a knows{1,} $b } return { count($a) as n } }"
+    expected = graph.query(query).scalar()
+    (folder,) = (tmp_path / "g" / "__cache" / "topology").iterdir()
+    (folder / "out_ends.npy").write_bytes(b"nothing")
+    assert open(tmp_path / "g").query(query).scalar() == expected
