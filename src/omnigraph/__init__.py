@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         print_schema,
     )
     from omnigraph.maintenance.check import CheckResult, Problem
+    from omnigraph.query.explain import ExplainedStep, Explanation
     from omnigraph.results import QueryResult
     from omnigraph.settings import Settings
     from omnigraph.storage.blobs import BlobStream
@@ -82,6 +83,8 @@ __all__ = [
     "ConflictError",
     "Diagnostic",
     "EdgeType",
+    "ExplainedStep",
+    "Explanation",
     "Graph",
     "Interface",
     "KeyConflict",
@@ -154,6 +157,8 @@ _HOMES = {
     "Problem": "omnigraph.maintenance.check",
     "QueryResult": "omnigraph.results",
     "Recovery": "omnigraph.writes.audit",
+    "ExplainedStep": "omnigraph.query.explain",
+    "Explanation": "omnigraph.query.explain",
     "MutationResult": "omnigraph.writes.mutate",
     "TypeCounts": "omnigraph.writes.mutate",
     "TableOutcome": "omnigraph.writes.protocol",

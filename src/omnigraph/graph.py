@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -33,6 +34,7 @@ from omnigraph.language.schema.arrow import arrow_type, table_schema
 from omnigraph.maintenance.check import CheckResult, check
 from omnigraph.query.budget import Budget
 from omnigraph.query.engine import Execution
+from omnigraph.query.explain import ExplainedStep, Explanation, explained
 from omnigraph.query.source import Caches, Source
 from omnigraph.results import QueryResult
 from omnigraph.settings import Settings
@@ -245,6 +247,37 @@ class Graph:
         types = [arrow_type(field.type) for field in query.fields]
         table = table.cast(pa.schema(zip(table.column_names, types, strict=True)))
         return QueryResult(table, query.fields, snapshot.commit, snapshot.branch, query.name)
+
+    def explain(
+        self,
+        text: str,
+        *,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        branch: str = MAIN,
+        commit: str | None = None,
+        analyze: bool = False,
+        path: str | None = None,
+    ) -> Explanation:
+        """Tell how a query that reads is run.
+
+        Args:
+            text: One or more queries.
+            name: Which of them; may be left out when there is one.
+            params: Values for its parameters.
+            branch: The branch it would read.
+            commit: The commit it would read, by its id or tag, instead.
+            analyze: Run it, and tell how many matches each step gave and how long it took.
+            path: Name of the text in messages.
+        """
+        query = self._compiled(text, name, path)
+        if not isinstance(query.plan, ReadPlan):
+            raise UsageError(f"query `{query.name}` writes; only queries that read are explained")
+        values = bind_parameters(query, params)
+        snapshot = self.snapshot(branch, commit=commit)
+        budget = Budget(self._settings.query_seconds, self._settings.query_mib << 20)
+        steps = snapshot._explain(query.plan, values, budget, self._caches, analyze)
+        return Explanation(query.name, snapshot.commit, steps)
 
     def read_blob(
         self,
@@ -511,6 +544,23 @@ class Snapshot:
         finally:
             if any(table.branch is not None for table in self._state.tables.values()):
                 self._check_branch()
+
+    def _explain(
+        self,
+        plan: ReadPlan,
+        values: Mapping[str, Any],
+        budget: Budget,
+        caches: Caches,
+        analyze: bool,
+    ) -> tuple[ExplainedStep, ...]:
+        source = Source(self._repository, self._state, self._identity, caches)
+        execution = Execution(plan, source, values, budget)
+        if not analyze:
+            return explained(plan, execution.steps, None, None, None)
+        begun = time.perf_counter()
+        rows = execution.table().num_rows
+        seconds = time.perf_counter() - begun
+        return explained(plan, execution.steps, execution.matcher.measured, rows, seconds)
 
     @contextmanager
     def _opened(self, table: PublishedTable) -> Iterator[TableSnapshot]:

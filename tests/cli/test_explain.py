@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from omnigraph.graph import init
+
 QUERY = "query adults() { match { $p: Person $p.age >= 18 } return { $p.name } }"
 
 
@@ -84,3 +86,17 @@ def test_what_is_missing_or_too_much_is_a_usage_error(run, files, arguments, mes
     ran = run("explain", *arguments)
     assert ran.code == 2
     assert message in ran.err
+
+
+def test_a_graph_explains_and_measures_how_it_runs_a_query(run, tmp_path):
+    with init(tmp_path / "g.omni", "node Person { name: String @key }") as graph:
+        graph.mutate('query q() { insert Person { name: "ada" } }')
+    text = "query q($n: String) { match { $p: Person { name: $n } } return { $p.name } }"
+    place = str(tmp_path / "g.omni")
+    options = ["--store", place, "-e", text, "--params", '{"n": "ada"}']
+    ran = run("explain", *options)
+    assert ran.code == 0
+    assert "scan p: Person where p.name = $n" in ran.out and "rows" not in ran.out
+    measured = run("explain", *options, "--analyze", "--json")
+    assert [step["rows"] for step in measured.json["steps"]] == [1, 1]
+    assert run("explain", "--analyze", "-e", text).code == 2

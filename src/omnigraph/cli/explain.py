@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from omnigraph.cli.files import read_source
+from omnigraph.cli.graphs import reading
 from omnigraph.cli.options import chosen_schema, common_options, schema_option
 from omnigraph.cli.output import Output
+from omnigraph.cli.queries import read_parameters, read_query
 from omnigraph.cli.text import columns, indented
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, UsageError
@@ -24,26 +26,52 @@ Examples:
   omnigraph explain --schema schema.pg --query queries.gq
   omnigraph explain --schema schema.pg --query queries.gq find_person
   omnigraph explain --schema schema.pg \\
-    -e 'query all() { match { $p: Person } return { $p.name } }'"""
+    -e 'query all() { match { $p: Person } return { $p.name } }'
+  omnigraph explain --store team.omni --query queries.gq find_person \\
+    --params '{"name": "Ada"}' --analyze"""
 )
 @click.argument("name", required=False)
 @schema_option
 @click.option("--query", "path", metavar="FILE", type=click.Path(), help="A .gq file.")
 @click.option("-e", "text", metavar="TEXT", help="The query itself.")
+@click.option("--store", metavar="GRAPH", help="Show how this graph runs the query.")
+@click.option("--analyze", is_flag=True, help="With --store: run it and measure each step.")
+@click.option(
+    "--params",
+    "parameters",
+    metavar="JSON|@FILE",
+    help="With --store: values of the parameters, as a JSON object.",
+)
+@click.option("--branch", metavar="BRANCH", default="main", show_default=True)
 @common_options
 def explain(
-    name: str | None, schema_path: str | None, path: str | None, text: str | None, as_json: bool
+    name: str | None,
+    schema_path: str | None,
+    path: str | None,
+    text: str | None,
+    store: str | None,
+    analyze: bool,
+    parameters: str | None,
+    branch: str,
+    as_json: bool,
 ) -> None:
     """Show what a query takes, gives, reads and does.
 
     Prints the parameters, the result's fields, the types that are read and written,
     and the plan. NAME picks one query of the file; otherwise all are explained.
+    With --store it prints the steps in which that graph runs one query that reads,
+    and with --analyze how many matches each step gave and how long it took.
     """
     from omnigraph.language import QueryCache, compile_schema
 
     output = Output(json=as_json)
     if (path is None) == (text is None):
         raise UsageError("pass a query: either --query FILE or -e TEXT")
+    if store is not None:
+        _explain_run(output, store, name, path, text, parameters, branch, analyze)
+        return
+    if analyze or parameters is not None:
+        raise UsageError("--analyze and --params need a graph: pass --store GRAPH")
     schema = chosen_schema(schema_path)
     catalog = compile_schema(read_source(schema), path=schema)
     source = text if text is not None else read_source(str(path))
@@ -65,6 +93,35 @@ def explain(
         if position:
             output.result("")
         _print(output, query)
+
+
+def _explain_run(
+    output: Output,
+    store: str,
+    name: str | None,
+    path: str | None,
+    text: str | None,
+    parameters: str | None,
+    branch: str,
+    analyze: bool,
+) -> None:
+    """Explain how a graph runs a query."""
+    values = read_parameters(parameters)
+    if isinstance(values, list):
+        raise UsageError("a query that reads takes one set of parameters")
+    with reading(store) as graph:
+        found = graph.explain(
+            read_query(path, text),
+            name=name,
+            params=values,
+            branch=branch,
+            analyze=analyze,
+            path=path,
+        )
+    if output.json:
+        output.data(found.to_dict())
+    else:
+        output.table(str(found))
 
 
 def _print(output: Output, query: CompiledQuery) -> None:

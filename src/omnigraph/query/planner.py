@@ -36,6 +36,8 @@ from omnigraph.query.steps import (
 )
 
 _FLIPPED = {"out": "in", "in": "out", "both": "both"}
+#: A variable with a smaller part of its nodes is not counted, but started from.
+_FEW = 0.05
 #: What part of the rows is thought to pass a filter of a kind.
 _PASSING = {"=": 0.02, "in": 0.06, "starts_with": 0.05, "contains": 0.1}
 
@@ -173,13 +175,20 @@ class _PatternPlan:
                 continue
             for leaf, anchor in ((hop.target, hop.source), (hop.source, hop.target)):
                 blocked = leaf in self.needed or leaf in self.outer or leaf in crossing
-                if blocked or used[leaf] > 1 or leaf not in self.nodes:
+                if blocked or used[leaf] > 1 or leaf not in self.nodes or self.few(leaf):
                     continue
                 # Leaves without filters first: their number is a degree.
                 cost = float(any(leaf in variables(f) for f in self.filters))
                 if best is None or cost < best[0]:
                     best = (cost, hop, leaf, anchor)
         return None if best is None else best[1:]
+
+    def few(self, variable: str) -> bool:
+        """True when a variable is a good place to start from, rather than to be counted."""
+        node = self.nodes[variable]
+        rows = sum(self.source.rows(type) for type in node.types)
+        filters = self.filters_for({variable})
+        return bool(filters) and self.scanned(node, rows, filters) < max(2.0, _FEW * rows)
 
     def looked_at(self, variable: str) -> bool:
         return variable in self.needed or any(variable in variables(f) for f in self.filters)

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.compute.evaluate import ComputeFault, Given, evaluate, matches, value
+from omnigraph.compute.evaluate import ComputeFault, Given, evaluate, fit, matches, value
 from omnigraph.compute.keys import ids_of, physical
 from omnigraph.compute.ulids import mint_ulids
 from omnigraph.language import EdgeType
@@ -202,6 +202,9 @@ class Pending:
             return _array([value(assignment.value, given)] * rows.num_rows, type)
         try:
             column = evaluate(assignment.value, columns_of(self.type, rows), rows.num_rows, given)
+            if type.is_float and pa.types.is_integer(column.type):
+                # As everywhere in the language, an integer becomes the nearest float.
+                column = fit(column, type)
         except ComputeFault as fault:
             id = None if fault.row is None else ids[fault.row].as_py()
             self._found.add(self.type.name, id, assignment.property, None, "type", fault.message)

@@ -1,0 +1,121 @@
+"""What a query is going to do, step by step, and what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.language.query.plan import ReadPlan
+from omnigraph.query.matching import Measured
+from omnigraph.query.steps import Extend, Step, Without
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedStep:
+    """A step of a plan, in the order of execution.
+
+    Attributes:
+        depth: How deep it is nested in `optional` and `not`.
+        text: What it does.
+        estimate: How many matches it is thought to give; None for what follows matching.
+        rows: How many it gave; None when it did not run.
+        seconds: The time it took by itself; None when it did not run.
+    """
+
+    depth: int
+    text: str
+    estimate: float | None = None
+    rows: int | None = None
+    seconds: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the step as plain values."""
+        return {
+            "depth": self.depth,
+            "step": self.text,
+            "estimate": None if self.estimate is None else round(self.estimate),
+            "rows": self.rows,
+            "seconds": self.seconds,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """How a query is run. `str` gives it as a table."""
+
+    query: str
+    commit: str
+    steps: tuple[ExplainedStep, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the explanation as plain values."""
+        return {
+            "query": self.query,
+            "commit": self.commit,
+            "steps": [step.to_dict() for step in self.steps],
+        }
+
+    def __str__(self) -> str:
+        measured = any(step.rows is not None for step in self.steps)
+        head = ["step", "estimate", *(["rows", "time"] if measured else [])]
+        rows = [head]
+        for step in self.steps:
+            cells = ["  " * step.depth + step.text, _number(step.estimate)]
+            rows.append(cells + ([_number(step.rows), _time(step.seconds)] if measured else []))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join(
+            "  ".join(
+                [row[0].ljust(widths[0])]
+                + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+            ).rstrip()
+            for row in rows
+        )
+
+
+def explained(
+    plan: ReadPlan,
+    steps: Sequence[Step],
+    measured: dict[Step, Measured] | None,
+    rows: int | None,
+    seconds: float | None,
+) -> tuple[ExplainedStep, ...]:
+    """The steps of a plan, with what was measured if it ran."""
+    found = list(_matching(steps, measured, 0))
+    if plan.grouped:
+        by = f"by {', '.join(plan.keys)}" if plan.keys else "all matches"
+        found.append(ExplainedStep(0, f"group {by}"))
+    if plan.distinct:
+        found.append(ExplainedStep(0, "distinct"))
+    if plan.order:
+        found.append(ExplainedStep(0, f"order {', '.join(map(str, plan.order))}"))
+    if plan.limit is not None:
+        offset = f" offset {plan.offset}" if plan.offset is not None else ""
+        found.append(ExplainedStep(0, f"limit {plan.limit}{offset}"))
+    shown = ", ".join(map(str, plan.outputs))
+    found.append(ExplainedStep(0, f"return {shown}", None, rows, seconds))
+    return tuple(found)
+
+
+def _matching(
+    steps: Sequence[Step], measured: dict[Step, Measured] | None, depth: int
+) -> Iterator[ExplainedStep]:
+    before = 0.0
+    for step in steps:
+        rows = seconds = None
+        if measured is not None:
+            did = measured.get(step, Measured())
+            # A step's own clock runs while it waits for those before it.
+            rows, seconds = did.rows, max(0.0, did.seconds - before)
+            before = did.seconds
+        yield ExplainedStep(depth, str(step), step.estimate, rows, seconds)
+        if isinstance(step, Extend | Without):
+            yield from _matching(step.steps, measured, depth + 1)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{round(value):,}"
+
+
+def _time(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds * 1e3:.2f} ms"

@@ -1,0 +1,134 @@
+"""Queries as users run them: snapshots, budgets, errors, and sums that do not fit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from omnigraph.errors import NotFound, QueryError, ResourceLimit, UsageError
+from omnigraph.graph import Graph, init, open
+
+SCHEMA = """
+node Person { name: String @key  age: I32?  ratio: F64?  big: U64? }
+edge Knows: Person -> Person
+"""
+NAMES = "query q() { match { $p: Person } return { $p.name } order { $p.name } }"
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Graph:
+    graph = init(tmp_path / "g", SCHEMA)
+    graph.mutate('query q() { insert Person { name: "a", age: 1 } insert Person { name: "b" } }')
+    return graph
+
+
+def names(graph: Graph, **options: str) -> list[str]:
+    return [row["p.name"] for row in graph.query(NAMES, **options)]  # type: ignore[arg-type]
+
+
+def test_a_query_reads_one_state(graph: Graph) -> None:
+    before = graph.snapshot().commit
+    graph.branches.create("draft")
+    graph.mutate('query q() { insert Person { name: "c" } }', branch="draft")
+    graph.mutate('query q() { delete Person where name = "a" }')
+    assert names(graph) == ["b"]
+    assert names(graph, branch="draft") == ["a", "b", "c"]
+    assert names(graph, commit=before) == ["a", "b"]
+    result = graph.query(NAMES, branch="draft")
+    assert (result.branch, result.commit) == ("draft", graph.snapshot("draft").commit)
+
+
+def test_a_branch_that_was_made_anew_is_not_taken_for_the_old_one(graph: Graph) -> None:
+    for name in ("x", "y"):
+        graph.branches.create("draft")
+        graph.mutate(f'query q() {{ insert Person {{ name: "{name}" }} }}', branch="draft")
+        assert names(graph, branch="draft") == ["a", "b", name]
+        graph.branches.delete("draft")
+
+
+def test_what_others_write_is_seen(graph: Graph) -> None:
+    assert names(graph) == ["a", "b"]
+    open(graph.location).mutate('query q() { insert Person { name: "c" } }')
+    assert names(graph) == ["a", "b", "c"]
+
+
+def test_wrong_calls(graph: Graph) -> None:
+    with pytest.raises(QueryError, match="unknown property"):
+        graph.query("query q() { match { $p: Person } return { $p.nam } }")
+    with pytest.raises(UsageError, match="run it with `mutate`"):
+        graph.query('query q() { insert Person { name: "c" } }')
+    with pytest.raises(NotFound, match="nowhere"):
+        graph.query(NAMES, branch="nowhere")
+    with pytest.raises(QueryError, match="is missing"):
+        graph.query("query q($n: String) { match { $p: Person { name: $n } } return { $p } }")
+    with pytest.raises(UsageError, match="0 or more, not -1"):
+        graph.query(
+            "query q($n: I64) { match { $p: Person } return { $p } limit $n }", params={"n": -1}
+        )
+
+
+def test_an_integer_sum_that_does_not_fit_is_an_error(graph: Graph) -> None:
+    most = 2**64 - 1
+    rows = pa.table({"name": ["x", "y"], "big": pa.array([most, 1], pa.uint64())})
+    text = "query q() { match { $p: Person $p.age is null } return { sum($p.big) as s } }"
+    graph.write_batches({"Person": ("merge", rows.slice(0, 1))})
+    assert graph.query(text).scalar() == most
+    graph.write_batches({"Person": ("merge", rows)})
+    with pytest.raises(UsageError, match="does not fit into U64"):
+        graph.query(text)
+
+
+def test_zero_has_one_sign_in_groups(graph: Graph) -> None:
+    rows = pa.table({"name": ["x", "y"], "ratio": [0.0, -0.0]})
+    graph.write_batches({"Person": ("merge", rows)})
+    text = "query q() { match { $p: Person } return { $p.ratio as r, count($p) as n } order { r } }"
+    assert [tuple(row.values()) for row in graph.query(text)] == [(None, 2), (0.0, 2)]
+
+
+class TestBudgets:
+    CROSS = (
+        "query q() { match { $a: Person $b: Person $c: Person }"
+        " return { $a.name as a, $b.name as b, $c.name as c } }"
+    )
+
+    @pytest.fixture
+    def crowd(self, graph: Graph) -> Graph:
+        graph.write_batches(
+            {"Person": ("merge", pa.table({"name": [f"p{i}" for i in range(3000)]}))}
+        )
+        return graph
+
+    def test_memory(self, crowd: Graph) -> None:
+        with pytest.raises(ResourceLimit, match="more than 64 MiB") as caught:
+            crowd.query(self.CROSS, memory_limit=64)
+        assert caught.value.resource == "bytes" and "limit" in str(caught.value)
+
+    def test_time(self, crowd: Graph) -> None:
+        begun = time.monotonic()
+        text = self.CROSS.replace("$a.name as a, $b.name as b, $c.name as c", "min($a.age) as m")
+        with pytest.raises(ResourceLimit, match=r"longer than 0\.5 s, in: scan"):
+            crowd.query(text, time_limit=0.5)
+        assert time.monotonic() - begun < 5
+
+    def test_a_limit_needs_no_more_than_it_gives(self, crowd: Graph) -> None:
+        text = f"{self.CROSS.removesuffix('}')} limit 5 }}"
+        assert len(crowd.query(text, memory_limit=256)) == 5
+
+    def test_the_process_stays_small(self, crowd: Graph) -> None:
+        code = (
+            "import resource, omnigraph\n"
+            f"g = omnigraph.open({crowd.location!r}, mode='r')\n"
+            "try:\n"
+            f"    g.query({self.CROSS!r})\n"
+            "except omnigraph.ResourceLimit:\n"
+            "    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+        )
+        assert int(done.stdout) < 2 << 20

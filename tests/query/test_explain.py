@@ -1,0 +1,87 @@
+"""How queries are run: plans that are pinned, and what `analyze` tells."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from omnigraph.errors import UsageError
+from omnigraph.graph import Graph, init
+
+SCHEMA = """
+node Person { name: String @key  age: I32? }
+node City { name: String @key }
+edge Knows: Person -> Person
+edge LivesIn: Person -> City
+"""
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Graph:
+    graph = init(tmp_path / "g", SCHEMA)
+    statements = [f'insert Person {{ name: "p{n}", age: {n} }}' for n in range(20)]
+    statements += ['insert City { name: "Rome" }', 'insert City { name: "Oslo" }']
+    statements += [
+        f'insert Knows {{ from: "p{n}", to: "p{m % 20}" }}'
+        for n in range(20)
+        for m in (n + 1, n + 2)
+    ]
+    statements += [f'insert LivesIn {{ from: "p{n}", to: "Rome" }}' for n in range(10)]
+    graph.mutate(f"query q() {{ {' '.join(statements)} }}")
+    return graph
+
+
+def shown(graph: Graph, body: str, analyze: bool = False) -> str:
+    """The plan as text; times are zero, and so is their width."""
+    text = str(graph.explain(f"query q() {{ {body} }}", analyze=analyze))
+    return re.sub(r" +(time|\d+\.\d\d ms)$", " time", text, flags=re.MULTILINE)
+
+
+def test_a_key_is_where_to_start(graph: Graph) -> None:
+    body = """
+      match { $a knows $b  $b: Person { name: "p3" }  not { $a livesIn $_ } }
+      return { $a.name, $b.age } order { $a.name desc } limit 3
+    """
+    assert (
+        shown(graph, body)
+        == """\
+step                                estimate
+scan b: Person where b.name = "p3"         1
+expand b <-[Knows]- a from b               2
+not at a                                   1
+  exists a -[LivesIn]-> _                  1
+order a.name desc
+limit 3
+return a.name, b.age"""
+    )
+
+
+def test_what_is_only_counted_is_not_enumerated(graph: Graph) -> None:
+    body = "match { $a knows $b  $b knows $c } return { count($a) as n }"
+    assert (
+        shown(graph, body, analyze=True)
+        == """\
+step                                       estimate  rows time
+scan b: Person                                   20    20 time
+count b <-[Knows]- a, b -[Knows]-> c at b        20    20 time
+group all matches
+return count(a) as n                                    1 time"""
+    )
+
+
+def test_optional_parts_are_nested_and_measured(graph: Graph) -> None:
+    body = "match { $p: Person  optional { $p livesIn $c } } return { $p.name, $c.name as city }"
+    found = graph.explain(f"query q() {{ {body} }}", analyze=True)
+    assert [(s.depth, s.rows) for s in found.steps] == [(0, 20), (0, 20), (1, 10), (0, 20)]
+    assert all(step.seconds is not None for step in found.steps)
+    plain = found.to_dict()
+    assert plain["commit"] == graph.snapshot().commit and plain["steps"][2]["step"].startswith(
+        "exp"
+    )
+
+
+def test_a_mutation_is_not_explained_here(graph: Graph) -> None:
+    with pytest.raises(UsageError, match="writes"):
+        graph.explain('query q() { delete Person where name = "x" }')
