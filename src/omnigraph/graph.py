@@ -32,6 +32,7 @@ from omnigraph.language.query.parameters import bind_each
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.language.schema.arrow import arrow_type, table_schema
 from omnigraph.maintenance.check import CheckResult, check
+from omnigraph.maintenance.indexes import ensure_indices
 from omnigraph.query.budget import Budget
 from omnigraph.query.engine import Execution
 from omnigraph.query.explain import ExplainedStep, Explanation, explained
@@ -415,6 +416,20 @@ class Graph:
             if_commit=if_commit,
             idempotency_key=idempotency_key,
         )
+
+    def ensure_indices(self, branch: str = MAIN, *, actor: str | None = None) -> WriteResult:
+        """Build the indexes that are missing, and let the others cover all rows, in one commit.
+
+        Every table has indexes of its ids and of the ends of edges; the schema's `@unique` and
+        `@index` declare more. Everything works without them, but slower.
+
+        Args:
+            branch: Whose tables; those that it has not written to belong to another one.
+            actor: Who does it.
+        """
+        repository = self._writable()
+        branch_writes.known_branch(repository, branch)
+        return ensure_indices(repository, branch, actor=actor)
 
     def _compiled(self, text: str, name: str | None, path: str | None) -> CompiledQuery:
         """Compile a text and pick one of its queries."""

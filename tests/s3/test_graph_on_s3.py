@@ -96,6 +96,30 @@ def test_a_write_that_is_killed_is_whole_or_absent(
         graph.write_batches({"City": ("append", cities(graph, ["Oslo"]))}, branch=scenario.branch)
 
 
+def test_mutations_and_queries_on_s3(place: str) -> None:
+    with init(place, "node P { name: String @key  n: I64  file: Blob? } edge E: P -> P") as graph:
+        graph.mutate(
+            "query q($b: Blob) {"
+            ' insert P { name: "a", n: 1, file: $b } insert P { name: "b", n: 2 }'
+            ' insert E { from: "a", to: "b" } }',
+            params={"b": b"bytes"},
+        )
+        graph.ensure_indices()
+        graph.branches.create("draft")
+        changed = graph.mutate(
+            "query q() { update P set { n: n + 1 } where n > 0 }", branch="draft"
+        )
+        assert changed.affected_nodes == 2
+        gone = graph.mutate('query q() { delete P where name = "b" }', branch="draft")
+        assert (gone.affected_nodes, gone.affected_edges) == (1, 1)
+        text = "query q() { match { $a e $b } return { $a.name as a, $b.n as n } }"
+        assert graph.query(text).to_rows() == [{"a": "a", "n": 2}]
+        assert graph.query(text, branch="draft").to_rows() == []
+        with graph.read_blob("node", "P", "a", "file", branch="draft") as blob:
+            assert blob.read() == b"bytes"
+        assert graph.check().problems == ()
+
+
 def test_an_init_that_is_killed_can_be_run_again(place: str) -> None:
     child = run_child(init_in_env, environment(), place, "init.table_created", "kill", 1)
     assert child == KILLED

@@ -67,20 +67,23 @@ def ensure_indices(repository: Repository, branch: str, *, actor: str | None = N
 
 
 def wanted(type: NodeType | EdgeType) -> list[IndexSpec]:
-    """The indexes of lookups: ids, ends, unique groups and declared scalar properties."""
+    """The indexes of a type: ids, ends, unique groups, and what `@index` declares.
+
+    Vectors are compared exactly, so an index of them would be of no use.
+    """
     columns = ["id", *(("src", "dst") if isinstance(type, EdgeType) else ())]
-    kinds: dict[str, IndexKind] = dict.fromkeys(columns, "btree")
-    for group in type.uniques:
-        for name in group:
-            kinds.setdefault(physical(name, type), "btree")
+    columns += [physical(name, type) for group in type.uniques for name in group]
+    chosen: list[tuple[str, IndexKind]] = [(column, "btree") for column in columns]
     for index in type.indexes:
-        kind = _kind(type.columns[index.property])
-        if kind is not None:
-            kinds.setdefault(index.property, kind)
-    return [IndexSpec(f"{column}_{kind}", column, kind) for column, kind in kinds.items()]
+        chosen += [(index.property, kind) for kind in _kinds(type.columns[index.property])]
+    return [IndexSpec(f"{column}_{kind}", column, kind) for column, kind in dict.fromkeys(chosen)]
 
 
-def _kind(type: ValueType) -> IndexKind | None:
-    if not type.is_scalar or type.is_blob:
-        return None
-    return "bitmap" if type.scalar is Scalar.BOOL else "btree"
+def _kinds(type: ValueType) -> tuple[IndexKind, ...]:
+    if type.is_vector or type.is_blob:
+        return ()
+    if type.is_list:
+        return ("label_list",)
+    if type.scalar is Scalar.BOOL or type.is_enum:
+        return ("bitmap",)
+    return ("btree", "full_text") if type.is_text else ("btree",)
