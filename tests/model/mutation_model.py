@@ -502,7 +502,9 @@ def key_text(values: Sequence[Any]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """A value as JSON has it; zero has one sign."""
+    if isinstance(value, float):
+        return value + 0.0
     if isinstance(value, dt.datetime):
         return value.isoformat().replace("+00:00", "Z")
     return value.isoformat() if _is_date(value) else value

@@ -70,7 +70,7 @@ KEYED = Schema(
             (
                 Property("number", "I64", (0, 1, -7, EXACT, EXACT + 1)),
                 Property("label", "String", TEXTS),
-                Property("size", "F64", (0.0, 0.5, 1.0, -2.5), nullable=True),
+                Property("size", "F64", (0.0, -0.0, 0.5, 1.0, -2.5), nullable=True),
             ),
             key=("number",),
         ),
@@ -115,7 +115,7 @@ KEYLESS = Schema(
             "Links",
             (
                 SERIAL,
-                Property("weight", "F64", (0.0, 0.5, 1.0, -2.5), nullable=True),
+                Property("weight", "F64", (0.0, -0.0, 0.5, 1.0, -2.5), nullable=True),
                 Property("day", "Date", DAYS, nullable=True),
                 Property("until", "Date", DAYS, nullable=True),
             ),
@@ -225,9 +225,9 @@ CONSTRAINED = Schema(
             (
                 SERIAL,
                 Property("why", "String", CODES, ("",), nullable=True),
-                Property("day", "Date", DAYS[:2], nullable=True),
+                Property("weight", "F64", (0.0, -0.0, 0.5), nullable=True),
             ),
-            uniques=(("to", "why"),),
+            uniques=(("from", "weight"), ("to", "why")),
             checks={"why": "[A-C]"},
             ends=("Member", "Member"),
             card=(0, 2),
@@ -477,11 +477,10 @@ class _Author:
         columns = [c for c in self._columns(type) if p.nullable or not c.nullable]
         if p.is_number and p.type != "U64":
             floats = p.type == "F64"
-            # Whether an integer that is no float is rounded or refused is not for programs to say.
             numbers = [
                 c
                 for c in columns
-                if (c.is_number if floats else c.type in INTEGERS) and max(c.pool) < EXACT
+                if c.type != "U64" and (c.is_number if floats else c.type in INTEGERS)
             ]
             if numbers:
                 return self._number(numbers, fractions=floats and p.nullable, whole=not floats)
@@ -725,7 +724,7 @@ def _as_json(value: Any) -> Any:
         return [_as_json(v) for v in value]
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > EXACT:
         return str(value)
-    return plain(value)
+    return value if isinstance(value, float) else plain(value)
 
 
 def schema_text(schema: Schema) -> str:
