@@ -55,14 +55,14 @@ class MutationModel(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.mkdtemp(prefix="omnigraph-mutations-")
-        self.place = f"{self.folder}/graph"
         self.serials = itertools.count()
         self.steps = 0
         self.branches: dict[str, Model] = {}
 
     @initialize(data=st.data(), seeds=st.tuples(SEEDS, SEEDS))
     def begin(self, data: Any, seeds: tuple[int, int]) -> None:
+        self.folder = tempfile.mkdtemp(prefix="omnigraph-mutations-")
+        self.place = f"{self.folder}/graph"
         shutil.copytree(self.template, self.place)
         self.graph = open(self.place)
         self.branches["main"] = Model(self.schema)
@@ -255,7 +255,7 @@ def _machine(schema: Schema, place: Path) -> type[MutationModel]:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("schema", SCHEMAS, ids=lambda s: s.name)
 def test_programs_do_what_their_model_does(tmp_path: Path, schema: Schema) -> None:
-    run_state_machine_as_test(_machine(schema, tmp_path), settings=_settings(12))
+    run_state_machine_as_test(_machine(schema, tmp_path), settings=_settings(10))
 
 
 @pytest.mark.soak

@@ -227,7 +227,8 @@ def _as_python(array: pa.Array) -> object:
     """The only value of an array; None when Python has no such value."""
     try:
         return array[0].as_py()
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, KeyError):
+        # A day or a zone that Python does not know; pytz calls the latter a missing key.
         return None
 
 
