@@ -177,7 +177,8 @@ class Graph:
             id = found.id
             identity, _ = history.branch_identity(found.branch)
             return Snapshot(self._repository, found.branch, id, history.state_at(id), identity)
-        branch_writes.known_branch(self._repository, branch)
+        if branch != MAIN:
+            branch_writes.known_branch(self._repository, branch)
         state = history.read(branch)
         return Snapshot(self._repository, branch, state.head, state.state, state.identity)
 

@@ -132,3 +132,23 @@ class TestBudgets:
             [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
         )
         assert int(done.stdout) < 2 << 20
+
+
+def test_lookups_are_the_same_before_and_after_a_column_is_kept(tmp_path: Path) -> None:
+    graph = init(tmp_path / "g", "node N { k: I64 @key  even: Bool  text: String }")
+    count = 25_000
+    rows = pa.table(
+        {
+            "k": pa.array(range(count)),
+            "even": pa.array([n % 2 == 0 for n in range(count)]),
+            "text": [f"t{n}" for n in range(count)],
+        }
+    )
+    graph.write_batches({"N": ("append", rows)})
+    text = "query q($k: I64) { match { $n: N { k: $k } } return { $n.even as e, $n.text as t } }"
+    for number in range(12):
+        found = graph.query(text, params={"k": number * 2000})
+        assert found.to_rows() == [{"e": True, "t": f"t{number * 2000}"}]
+    image = next(iter(graph._caches.images._images.values()))
+    # Numbers are kept after a while; texts are not read as a whole for the sake of a few.
+    assert image.has(["k"]) and not image.has(["text"])

@@ -26,6 +26,9 @@ TableKey = tuple[str, str | None, int]
 _FEW = 200
 #: Tables of up to this many rows are always read as columns.
 _SMALL = 20_000
+#: Tables of up to this many rows are read as columns when a few rows were asked for this often.
+_LARGE = 1_000_000
+_OFTEN = 4
 
 
 class TableImage:
@@ -36,6 +39,8 @@ class TableImage:
         self.rows = snapshot.count()
         self._guard = threading.RLock()
         self._columns: dict[str, pa.Array] = {}
+        #: How often a few values of a column were asked for.
+        self._asked: dict[str, int] = {}
         #: For each position the place in scans, or -1; None when they are the same.
         self._slots: Positions | None = None
         self._alive: npt.NDArray[np.bool_] | None = None
@@ -69,6 +74,24 @@ class TableImage:
         """True when the columns are in memory."""
         return self._size is not None and all(name in self._columns for name in columns)
 
+    def keeps(self, names: Sequence[str]) -> bool:
+        """True when columns are in memory, or should be: small ones, and those asked for often.
+
+        Who asks uses them right away if so, and else reads a few rows without them. Texts, lists
+        and vectors may be large, so they are not read as a whole for the sake of a few.
+        """
+        if self.rows <= _SMALL or self.has(names):
+            return True
+        schema = self.snapshot.schema
+        if self.rows > _LARGE or not all(
+            name == "id" or pa.types.is_primitive(schema.field(name).type) for name in names
+        ):
+            return False
+        with self._guard:
+            for name in names:
+                self._asked[name] = self._asked.get(name, 0) + 1
+            return all(self._asked[name] > _OFTEN for name in names)
+
     def columns(self, names: Sequence[str]) -> dict[str, pa.Array]:
         """Whole columns, in the order of positions; where there is no row they are null."""
         self._load(names)
@@ -78,8 +101,7 @@ class TableImage:
         """Values of some rows. A position below 0 gives null."""
         if not names:
             return {}
-        few = len(positions) * _FEW < self.rows and self.rows > _SMALL
-        if few and not self.has(names):
+        if len(positions) * _FEW < self.rows and not self.keeps(names):
             return self._fetch_rows(positions, names)
         at = pa.array(positions)
         if len(positions) and int(positions.min()) < 0:

@@ -27,9 +27,6 @@ from omnigraph.storage.tables import ROW_ID
 
 NodeMask = Callable[[str, str, Checked], npt.NDArray[np.bool_]]
 
-#: Tables of up to this many rows are scanned in memory.
-_SMALL = 20_000
-
 
 def scan_positions(
     source: Source,
@@ -54,7 +51,7 @@ def scan_positions(
     needed = sorted({e.property for f in filters for e in walk(f) if isinstance(e, PropertyOf)})
     table = source.catalog.nodes[type]
     columns = [physical(name, table) for name in needed]
-    if image.rows > _SMALL and not image.has(columns):
+    if not image.keeps(columns):
         found = _looked_up(source, variable, type, filters, given)
         if found is not None:
             return found
