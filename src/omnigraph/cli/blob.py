@@ -5,22 +5,20 @@ The bytes are passed on in portions, so a value may be larger than the memory.
 
 from __future__ import annotations
 
-import os
 import re
-import secrets
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from omnigraph.cli.files import replaced
 from omnigraph.cli.graphs import graph_and, graph_arguments, reading
 from omnigraph.cli.lazy import VerbGroup
 from omnigraph.cli.options import common_options
 from omnigraph.cli.output import Output, counted
 from omnigraph.cli.text import columns, one_line
-from omnigraph.errors import OmnigraphError, UsageError
+from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
     from omnigraph.blobs import EntityKind
@@ -108,7 +106,7 @@ def get(
                 _copy(value, sys.stdout.buffer)
                 return
             assert target is not None
-            with _replaced(target) as file:
+            with replaced(target) as file:
                 _copy(value, file)
     if output.json:
         output.data({"type": type, "id": id, "property": property, "output": target,
@@ -176,34 +174,3 @@ def _copy(value: BlobStream, file: IO[bytes]) -> None:
     while portion := value.read(_PORTION):
         file.write(portion)
     file.flush()
-
-
-@contextmanager
-def _replaced(path: str) -> Iterator[IO[bytes]]:
-    """Open a file under another name, which becomes the file when all went well.
-
-    What is no file (a pipe, a device) cannot be replaced and is written to as it is.
-    """
-    target = os.path.realpath(path)
-    if os.path.isdir(target):
-        raise UsageError(f"{path} is a directory; name a file in it")
-    if os.path.exists(target) and not os.path.isfile(target):
-        with open(target, "wb") as file:
-            yield file
-        return
-    temporary = os.path.join(os.path.dirname(target), f".omnigraph-{secrets.token_hex(8)}")
-    try:
-        with open(temporary, "xb") as file:
-            yield file
-            os.fsync(file.fileno())
-        if os.path.exists(target):
-            os.chmod(temporary, os.stat(target).st_mode & 0o777)
-        os.replace(temporary, target)
-    except OSError as error:
-        raise OmnigraphError(
-            f"{path}: cannot be written: {error.strerror}", code="os_error"
-        ) from error
-    finally:
-        # There is nothing left to remove when all went well.
-        with suppress(OSError):
-            os.unlink(temporary)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from omnigraph.errors import NotFound, OmnigraphError, UsageError
 
@@ -79,3 +83,34 @@ def replace_text(path: str, text: str) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+@contextmanager
+def replaced(path: str) -> Iterator[IO[bytes]]:
+    """Open a file under another name, which becomes the file when all went well.
+
+    What is no file (a pipe, a device) cannot be replaced and is written to as it is.
+    """
+    target = os.path.realpath(path)
+    if os.path.isdir(target):
+        raise UsageError(f"{path} is a directory; name a file in it")
+    if os.path.exists(target) and not os.path.isfile(target):
+        with open(target, "wb") as file:
+            yield file
+        return
+    temporary = os.path.join(os.path.dirname(target), f".omnigraph-{secrets.token_hex(8)}")
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+            os.fsync(file.fileno())
+        if os.path.exists(target):
+            os.chmod(temporary, os.stat(target).st_mode & 0o777)
+        os.replace(temporary, target)
+    except OSError as error:
+        raise OmnigraphError(
+            f"{path}: cannot be written: {error.strerror}", code="os_error"
+        ) from error
+    finally:
+        # There is nothing left to remove when all went well.
+        with suppress(OSError):
+            os.unlink(temporary)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.blob import _replaced
+from omnigraph.cli.files import replaced
 from omnigraph.cli.graphs import reading
 from omnigraph.cli.options import common_options
 from omnigraph.cli.output import Output, counted
@@ -146,7 +146,7 @@ def _print(output: Output, result: QueryResult, format: str) -> None:
 
 
 def _write(result: QueryResult, format: str, target: str) -> None:
-    with _replaced(target) as file:
+    with replaced(target) as file:
         if format == "arrow":
             result.write(format, file)
             return
