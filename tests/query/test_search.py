@@ -20,7 +20,8 @@ from omnigraph.errors import UsageError
 from omnigraph.graph import Graph, init
 from omnigraph.language.schema.arrow import table_schema
 from omnigraph.maintenance.indexes import IndexChange
-from omnigraph.query import search, words
+from omnigraph.query import search
+from omnigraph.query import words as words_module
 from omnigraph.query.words import Words
 from omnigraph.storage.tables import IndexSpec
 from omnigraph.writes.protocol import WriteRequest, write
@@ -286,7 +287,7 @@ def test_answers_do_not_depend_on_indexes(graph, seed, indexed):
 @pytest.mark.parametrize("indexed", [False, True], ids=["plain", "indexed"])
 def test_large_tables_are_searched_in_the_same_way(graph, indexed, monkeypatch):
     monkeypatch.setattr(search, "_SMALL", 7)
-    monkeypatch.setattr(words, "_BYTES", 60)
+    monkeypatch.setattr(words_module, "_BYTES", 60)
     monkeypatch.setattr(search, "_NUMBERS", 10)
     rng = random.Random(9)
     graph.write_batches({"Doc": ("append", some_rows(rng, "Doc", range(40)))})
