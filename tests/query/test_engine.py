@@ -83,11 +83,28 @@ def test_an_integer_sum_that_does_not_fit_is_an_error(graph: Graph) -> None:
         graph.query(text)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "match { $p: Person } return { $p.big + $p.big as x }",
+        "match { $p: Person $p.big + 1 > 0 } return { $p.name }",
+        "match { $p: Person } return { $p.name } order { $p.big * 3 }",
+    ],
+)
+def test_a_calculation_that_does_not_fit_is_an_error(graph: Graph, body: str) -> None:
+    rows = pa.table({"name": ["x"], "big": pa.array([2**64 - 1], pa.uint64())})
+    graph.write_batches({"Person": ("merge", rows)})
+    with pytest.raises(UsageError, match="does not fit into"):
+        graph.query(f"query q() {{ {body} }}")
+
+
 def test_zero_has_one_sign_in_groups(graph: Graph) -> None:
     rows = pa.table({"name": ["x", "y"], "ratio": [0.0, -0.0]})
     graph.write_batches({"Person": ("merge", rows)})
     text = "query q() { match { $p: Person } return { $p.ratio as r, count($p) as n } order { r } }"
     assert [tuple(row.values()) for row in graph.query(text)] == [(None, 2), (0.0, 2)]
+    text = "query q() { match { $p: Person } return distinct { $p.ratio as r } order { r } }"
+    assert [row["r"] for row in graph.query(text)] == [None, 0.0]
 
 
 class TestBudgets:

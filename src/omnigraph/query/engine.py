@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.compute.evaluate import Given, evaluate, value
+from omnigraph.compute.evaluate import ComputeFault, Given, evaluate, value
+from omnigraph.compute.keys import one_zero
 from omnigraph.errors import UsageError
 from omnigraph.language.query.expressions import (
     Aggregate,
@@ -73,7 +74,21 @@ class Execution:
         self.matcher = Matcher(self.source, self.types, self.given, self.budget)
 
     def table(self) -> pa.Table:
-        """Run the plan; gives the columns of the answer."""
+        """Run the plan; gives the columns of the answer.
+
+        Raises:
+            UsageError: A value does not fit into its type.
+            ResourceLimit: It would take more time or memory than it may.
+        """
+        try:
+            return self._table()
+        except ComputeFault as fault:
+            raise UsageError(
+                f"the query cannot be computed: {fault.message}; leave such rows out, or"
+                " calculate with floats"
+            ) from None
+
+    def _table(self) -> pa.Table:
         stream = self._matches()
         if self.plan.grouped:
             table = self._as_table(self._grouped(stream))
@@ -273,6 +288,8 @@ def _count(expression: Any, given: Given) -> int | None:
 def _unique(table: pa.Table) -> pa.Table:
     """Each row once."""
     if all(_sortable(t) for t in table.schema.types):
+        columns = [one_zero(column) for column in table.columns]
+        table = pa.Table.from_arrays(columns, names=table.column_names)
         return table.group_by(table.column_names).aggregate([])
     seen: set[str] = set()
     places = []

@@ -275,7 +275,7 @@ def _fitting(column: pa.Array, aggregate: Aggregate) -> pa.Array:
         return column.cast(arrow_type(_type(aggregate)))
     except pa.ArrowInvalid:
         raise UsageError(
-            f"{aggregate}: the sum does not fit into {_type(aggregate)};"
+            f"{aggregate}: the sum does not fit into {_type(aggregate).as_nullable(False)};"
             " sum a float, or group by more columns"
         ) from None
 

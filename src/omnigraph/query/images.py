@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -151,12 +151,14 @@ class ImageCache:
         self._guard = threading.Lock()
         self._images: OrderedDict[TableKey, TableImage] = OrderedDict()
 
-    def image(self, key: TableKey, snapshot: TableSnapshot) -> TableImage:
-        """The image of a version of a table."""
+    def image(self, key: TableKey, open: Callable[[], TableSnapshot]) -> TableImage:
+        """The image of a version of a table, which is opened when it is not known yet."""
         with self._guard:
             image = self._images.get(key)
-            if image is None:
-                image = self._images[key] = TableImage(snapshot)
+        # Opening may take a while, so others do not wait for it.
+        made = image or TableImage(open())
+        with self._guard:
+            image = self._images.setdefault(key, made)
             self._images.move_to_end(key)
             while len(self._images) > 1 and self._used() > self._limit:
                 self._images.popitem(last=False)

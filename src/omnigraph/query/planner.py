@@ -7,7 +7,7 @@ whatever the estimates are; they decide only how fast it is.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from omnigraph.language.query.expressions import (
     Checked,
@@ -40,14 +40,6 @@ _FLIPPED = {"out": "in", "in": "out", "both": "both"}
 _FEW = 0.05
 #: What part of the rows is thought to pass a filter of a kind.
 _PASSING = {"=": 0.02, "in": 0.06, "starts_with": 0.05, "contains": 0.1}
-
-
-@dataclass(frozen=True)
-class PlannedPattern:
-    """Steps that match a pattern, and the types of all variables in it."""
-
-    steps: tuple[Step, ...]
-    types: dict[str, tuple[str, ...]]
 
 
 class Planner:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from omnigraph.history.manifest import ManifestState
 from omnigraph.history.repository import Repository
 from omnigraph.language import Catalog
@@ -33,9 +31,7 @@ class Source:
         self._state = state
         self._identity = identity
         self._caches = caches
-        self._tables: dict[str, TableSnapshot] = {}
         self._images: dict[str, TableImage] = {}
-        self._both: dict[str, Adjacency] = {}
         self._topologies: dict[str, Topology] = {}
 
     @property
@@ -50,16 +46,16 @@ class Source:
 
     def table(self, type: str) -> TableSnapshot:
         """The table of a type."""
-        if type not in self._tables:
-            table = self._state.by_name(type)
-            assert table is not None
-            self._tables[type] = self._repository.tables.open(table.ref, table.version)
-        return self._tables[type]
+        return self.image(type).snapshot
 
     def image(self, type: str) -> TableImage:
         """The table of a type, by position."""
         if type not in self._images:
-            self._images[type] = self._caches.images.image(self._key(type), self.table(type))
+            table = self._state.by_name(type)
+            assert table is not None
+            self._images[type] = self._caches.images.image(
+                self._key(type), lambda: self._repository.tables.open(table.ref, table.version)
+            )
         return self._images[type]
 
     def topology(self, edge: str) -> Topology:
@@ -73,11 +69,7 @@ class Source:
         topology = self.topology(edge)
         if direction == "out":
             return topology.out
-        if direction == "in":
-            return topology.into
-        if edge not in self._both:
-            self._both[edge] = _undirected(topology)
-        return self._both[edge]
+        return topology.into if direction == "in" else topology.both
 
     def _topology(self, edge: str) -> Topology:
         type = self.catalog.edges[edge]
@@ -97,18 +89,3 @@ class Source:
         # A branch of the same name, made later, has other tables under the same address.
         lifetime = None if table.branch is None else f"{table.branch} {self._identity}"
         return table.path, lifetime, table.version
-
-
-def _undirected(topology: Topology) -> Adjacency:
-    """Edges from both ends; one that starts and ends at the same node is there once."""
-    out, into = topology.out, topology.into
-    size = max(out.size, into.size)
-    sources = np.repeat(np.arange(out.size), out.degrees)
-    targets = out.neighbours.astype(np.int64)
-    loops = sources == targets
-    return Adjacency.build(
-        np.concatenate([sources, targets[~loops]]),
-        np.concatenate([targets, sources[~loops]]),
-        np.concatenate([out.edges, out.edges[~loops]]),
-        size,
-    )

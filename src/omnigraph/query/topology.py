@@ -55,11 +55,6 @@ class Adjacency:
         """The edge of each neighbour, by its row id."""
         return self._made()[1]
 
-    @property
-    def is_patched(self) -> bool:
-        """True while the arrays are those of another version and a patch."""
-        return isinstance(self._arrays, Patch)
-
     def _made(self) -> tuple[npt.NDArray[np.int32], Ints]:
         with self._guard:
             if isinstance(self._arrays, Patch):
@@ -230,6 +225,20 @@ class Topology:
         return Topology(
             Adjacency.build(sources, targets, edges, source_size),
             Adjacency.build(targets, sources, edges, target_size),
+        )
+
+    @cached_property
+    def both(self) -> Adjacency:
+        """Edges from both ends; one that starts and ends at the same node is there once."""
+        out = self.out
+        sources = np.repeat(np.arange(out.size), out.degrees)
+        targets = out.neighbours.astype(np.int64)
+        loops = sources == targets
+        return Adjacency.build(
+            np.concatenate([sources, targets[~loops]]),
+            np.concatenate([targets, sources[~loops]]),
+            np.concatenate([out.edges, out.edges[~loops]]),
+            max(out.size, self.into.size),
         )
 
     @property
