@@ -59,6 +59,9 @@ def test_the_layering_holds(copy):
         ("query/_bad.py", "import lance\n"),
         ("writes/_bad.py", "import omnigraph.cli\n"),
         ("query/_bad.py", "import pyspark\n"),
+        ("storage/_bad.py", "import omnigraph.embedding\n"),
+        ("embedding/_bad.py", "import omnigraph.storage\n"),
+        ("embedding/_bad.py", "from omnigraph.language import types\n"),
     ],
     ids=lambda v: v.split()[-1] if v.endswith("\n") else v.removesuffix(".py"),
 )

@@ -51,6 +51,11 @@ def test_the_process_environment_is_the_default(monkeypatch):
         ("OMNIGRAPH_EXTERNAL_BLOBS", "/srv/scans"),
         ("OMNIGRAPH_EXTERNAL_BLOBS", "s3://bucket/,"),
         ("OMNIGRAPH_EXTERNAL_BLOBS", "://bucket"),
+        ("OMNIGRAPH_EMBED_PROVIDER", "cohere"),
+        ("OMNIGRAPH_EMBED_URL", "localhost:8080/v1"),
+        ("OMNIGRAPH_EMBED_SECONDS", "0"),
+        ("OMNIGRAPH_EMBED_RATE", "0"),
+        ("OMNIGRAPH_EMBED_RATE", "nan"),
     ],
 )
 def test_a_value_without_sense_is_an_error_that_names_the_variable(env, text):

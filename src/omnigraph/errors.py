@@ -5,6 +5,7 @@
     │   ├── SchemaError           a `.pg` schema is wrong
     │   └── QueryError            a `.gq` query, or a value for one of its parameters, is wrong
     ├── ValidationError       data breaks the schema's rules; lists every violation
+    ├── LoadError             an input has faults; lists them with file and line
     ├── ConflictError         another writer got there first; nothing was changed
     │   ├── KeyConflict           a strict insert met an existing id
     │   ├── ReadSetConflict       what the operation read has changed since
@@ -16,6 +17,7 @@
     ├── ResourceLimit         a memory, time or size budget is used up
     ├── PolicyDenied          the actor may not do this
     ├── StorageError          the disk or object store failed; `transient` says if a retry helps
+    ├── EmbeddingError        the embedding provider failed; `transient` says if a retry helps
     ├── UpgradeRequired       the graph was written by a newer Omnigraph
     └── UsageError            a call, option or setting makes no sense
 
@@ -24,7 +26,7 @@ Every error has a stable `code`, a message that says what to do, and `to_dict()`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -145,6 +147,71 @@ class ValidationError(OmnigraphError):
             **super().to_dict(),
             "total": self.total,
             "violations": [v.to_dict() for v in self.violations],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFault:
+    """One thing that is wrong with an input.
+
+    Attributes:
+        kind: A short word for what is wrong, such as `json`, `type`, `enum` or `end`.
+        file: The file, as it was given; None for rows that come from no file.
+        line: The line, or the row of a table, from 1 on.
+        column: The property.
+        reason: What is wrong, and what would be right.
+    """
+
+    kind: str
+    file: str | None
+    line: int | None
+    column: str | None
+    reason: str
+
+    def __str__(self) -> str:
+        place = "" if self.line is None else str(self.line)
+        where = ":".join(part for part in (self.file, place) if part) or "input"
+        column = "" if self.column is None else f" `{self.column}`:"
+        return f"{where}:{column} {self.reason}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the fault as plain values."""
+        return {
+            "kind": self.kind,
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "reason": self.reason,
+        }
+
+
+class LoadError(OmnigraphError):
+    """An input has faults; nothing was written.
+
+    Attributes:
+        faults: The first of them, in the order of files and lines.
+        totals: How many there are of each kind.
+    """
+
+    default_code = "load_failed"
+
+    def __init__(self, faults: Sequence[LoadFault], totals: Mapping[str, int]) -> None:
+        self.faults = tuple(faults)
+        self.totals = dict(sorted(totals.items()))
+        count = sum(self.totals.values())
+        kinds = ", ".join(f"{number:,} {kind}" for kind, number in self.totals.items())
+        lines = [f"the input has {count:,} fault{'' if count == 1 else 's'} ({kinds})"]
+        lines += [f"  {fault}" for fault in self.faults[:10]]
+        if count > 10:
+            lines.append(f"  … and {count - 10:,} more")
+        super().__init__("\n".join([*lines, "nothing was written"]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the error as plain values."""
+        return {
+            **super().to_dict(),
+            "totals": self.totals,
+            "faults": [fault.to_dict() for fault in self.faults],
         }
 
 
@@ -273,6 +340,24 @@ class StorageError(OmnigraphError):
     def to_dict(self) -> dict[str, Any]:
         """Give the error as plain JSON-ready values."""
         return {**super().to_dict(), "transient": self.transient}
+
+
+class EmbeddingError(OmnigraphError):
+    """The embedding provider failed, or answered what cannot be right.
+
+    `status` is the HTTP status of its answer, if there was one.
+    """
+
+    default_code = "embedding_failed"
+
+    def __init__(self, message: str, *, transient: bool = False, status: int | None = None) -> None:
+        super().__init__(message)
+        self.transient = transient
+        self.status = status
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the error as plain JSON-ready values."""
+        return {**super().to_dict(), "transient": self.transient, "status": self.status}
 
 
 class UpgradeRequired(OmnigraphError):

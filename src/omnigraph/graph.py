@@ -7,9 +7,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pyarrow as pa
 
@@ -34,9 +35,11 @@ from omnigraph.language.schema.arrow import arrow_type, table_schema
 from omnigraph.maintenance.check import CheckResult, check
 from omnigraph.maintenance.indexes import ensure_indices
 from omnigraph.query.budget import Budget
+from omnigraph.query.caches import Caches
 from omnigraph.query.engine import Execution
 from omnigraph.query.explain import ExplainedStep, Explanation, explained
-from omnigraph.query.source import Caches, Source
+from omnigraph.query.prepared import prepare
+from omnigraph.query.source import Source
 from omnigraph.results import QueryResult
 from omnigraph.settings import Settings
 from omnigraph.storage.blobs import BlobStream, ByteRange
@@ -52,6 +55,9 @@ from omnigraph.writes.mutate import MutationResult, mutate
 from omnigraph.writes.protocol import WriteResult
 from omnigraph.writes.recovery import recover_all
 from omnigraph.writes.sidecar import list_sidecars
+
+if TYPE_CHECKING:
+    from omnigraph.embedding.embedder import Embedder
 
 
 def init(
@@ -136,7 +142,11 @@ class Graph:
         self.read_only = read_only
         self._settings = settings or Settings()
         self._queries = QueryCache(self._settings.query_cache_size)
-        self._caches = Caches(self._settings.cache_mib << 20, _cache_folder(repository))
+        self._caches = Caches(
+            self._settings.cache_mib << 20,
+            _cache_folder(repository, "topology"),
+            lambda: self._embedder,
+        )
         self.branches = Branches(self)
         self.tags = Tags(self)
 
@@ -432,6 +442,13 @@ class Graph:
         branch_writes.known_branch(repository, branch)
         return ensure_indices(repository, branch, actor=actor)
 
+    @cached_property
+    def _embedder(self) -> Embedder:
+        """What makes vectors of texts. Imported here: most queries need none."""
+        from omnigraph.embedding.providers import embedder_of
+
+        return embedder_of(self._settings, _cache_folder(self._repository, "embeddings"))
+
     def _compiled(self, text: str, name: str | None, path: str | None) -> CompiledQuery:
         """Compile a text and pick one of its queries."""
         queries = self._queries.compile(text, self.catalog, path=path).queries
@@ -556,9 +573,10 @@ class Snapshot:
     ) -> pa.Table:
         source = Source(self._repository, self._state, self._identity, caches)
         try:
-            return Execution(plan, source, values, budget).table()
+            prepared = caches.plans.get(plan, source)
+            return Execution(prepared, source, values, budget, embedder=caches.embedder).table()
         finally:
-            if any(table.branch is not None for table in self._state.tables.values()):
+            if self.branch != MAIN and any(t.branch for t in self._state.tables.values()):
                 self._check_branch()
 
     def _explain(
@@ -570,7 +588,8 @@ class Snapshot:
         analyze: bool,
     ) -> tuple[ExplainedStep, ...]:
         source = Source(self._repository, self._state, self._identity, caches)
-        execution = Execution(plan, source, values, budget)
+        prepared = prepare(plan, source)
+        execution = Execution(prepared, source, values, budget, embedder=caches.embedder)
         if not analyze:
             return explained(plan, execution.steps, None, None, None)
         begun = time.perf_counter()
@@ -626,9 +645,9 @@ def _graph(repository: Repository, settings: Settings, *, read_only: bool) -> Gr
     return Graph(repository, read_only=read_only, settings=settings)
 
 
-def _cache_folder(repository: Repository) -> Path | None:
+def _cache_folder(repository: Repository, name: str) -> Path | None:
     location = repository.location
-    return Path(location.child("__cache/topology")) if location.is_local else None
+    return Path(location.child(f"__cache/{name}")) if location.is_local else None
 
 
 def _needs_migration(location: Location) -> bool:

@@ -19,6 +19,8 @@ from omnigraph.errors import UsageError
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
+#: Who makes vectors of texts.
+EMBED_PROVIDERS = ("local", "openai-compatible", "gemini", "mock")
 
 
 def _switch(text: str) -> bool:
@@ -59,8 +61,36 @@ def _uri_prefixes(text: str) -> tuple[str, ...]:
     return prefixes
 
 
-def _setting(env: str, default: Any, read: Callable[[str], Any], doc: str) -> Any:
-    return field(default=default, metadata={"env": env, "read": read, "doc": doc})
+def _provider(text: str) -> str:
+    if text not in EMBED_PROVIDERS:
+        raise ValueError(f"give one of {', '.join(EMBED_PROVIDERS)}")
+    return text
+
+
+def _url(text: str) -> str:
+    if not text.startswith(("https://", "http://")):
+        raise ValueError("give a URL like https://host/v1")
+    return text
+
+
+def _text(text: str) -> str:
+    return text
+
+
+def _rate(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 1e-6 <= value <= 1e6:
+        raise ValueError("give a number of requests per second above 0")
+    return value
+
+
+def _setting(
+    env: str, default: Any, read: Callable[[str], Any], doc: str, *, secret: bool = False
+) -> Any:
+    return field(default=default, repr=not secret, metadata={"env": env, "read": read, "doc": doc})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +118,14 @@ class Settings:
         query_mib: How much memory a query may use, in MiB.
         cache_mib: How much of the tables is kept in memory between queries, in MiB.
         external_blobs: Prefixes of the URIs that Blob values may refer to.
+        embed_provider: Who makes vectors of texts.
+        embed_model: The model that makes them.
+        embed_url: Where the provider is asked.
+        embed_api_key: What the provider knows the caller by; never shown.
+        embed_seconds: How long one answer of the provider may take.
+        embed_rate: How many requests a second the provider is sent at most.
+        spark_master: Where Spark runs.
+        spark_ship: Send this package to the executors of a cluster.
     """
 
     debug: bool = _setting(
@@ -150,6 +188,58 @@ class Settings:
         _uri_prefixes,
         "URI prefixes that written `Blob` values may refer to, with commas between;"
         " without any, only bytes can be written.",
+    )
+    embed_provider: str = _setting(
+        "OMNIGRAPH_EMBED_PROVIDER",
+        "local",
+        _provider,
+        "Who makes vectors of texts: `local` (offline), `openai-compatible`, `gemini`, or `mock`"
+        " (for tests).",
+    )
+    embed_model: str | None = _setting(
+        "OMNIGRAPH_EMBED_MODEL",
+        None,
+        _text,
+        "The model that makes vectors; every provider has one that it takes when none is named.",
+    )
+    embed_url: str | None = _setting(
+        "OMNIGRAPH_EMBED_URL",
+        None,
+        _url,
+        "Where the embedding service is, such as `https://host/v1`, when it is not the provider's"
+        " own.",
+    )
+    embed_api_key: str | None = _setting(
+        "OMNIGRAPH_EMBED_API_KEY",
+        None,
+        _text,
+        "The key for the embedding service. It is in no message and no log.",
+        secret=True,
+    )
+    embed_seconds: float = _setting(
+        "OMNIGRAPH_EMBED_SECONDS",
+        30.0,
+        _seconds,
+        "How long one answer of the embedding service may take.",
+    )
+    embed_rate: float | None = _setting(
+        "OMNIGRAPH_EMBED_RATE",
+        None,
+        _rate,
+        "How many requests a second a process sends to the embedding service at most.",
+    )
+    spark_master: str | None = _setting(
+        "OMNIGRAPH_SPARK_MASTER",
+        None,
+        _text,
+        "Where Spark runs: `local[2]`, `spark://host:7077`, `yarn`, `sc://host`; without it, what"
+        " Spark is configured to, or this machine.",
+    )
+    spark_ship: bool = _setting(
+        "OMNIGRAPH_SPARK_SHIP",
+        True,
+        _switch,
+        "Send this package to the executors of a Spark cluster; 0 if it is installed there.",
     )
 
     @classmethod

@@ -475,12 +475,6 @@ def test_a_vector_without_direction_is_at_distance_one(graph):
     ]
 
 
-def test_a_text_is_not_embedded(library):
-    tail = "return { $d.id } order { nearest($d.vec, $q) } limit 10"
-    with pytest.raises(UsageError, match="texts cannot be embedded here yet; pass a vector"):
-        ask(library, f"match {{ $d: Doc }} {tail}", q="fox")
-
-
 def test_ranks_are_among_the_matches_and_each_entity_counts_once(library):
     # d3 is written by two: it has one rank, and d2 is the third by relevance without d1.
     match = 'match { $p: Person $p wrote $d $d.id != "d1" }'

@@ -10,7 +10,8 @@ import pytest
 
 from omnigraph.graph import Graph, init, open
 from omnigraph.query import shapes
-from omnigraph.query.source import Caches, Source
+from omnigraph.query.caches import Caches
+from omnigraph.query.source import Source
 from omnigraph.query.topology import Adjacency, Topology
 
 SCHEMA = """
@@ -26,15 +27,34 @@ def source(graph: Graph, caches: Caches) -> Source:
     return Source(graph._repository, snapshot._state, snapshot._identity, caches)
 
 
+def listed(side: Adjacency, size: int) -> list[tuple[int, int, int]]:
+    """All edges of a side: source, target and row id, sorted."""
+    every = np.arange(size)
+    counts = side.counts(every)
+    places = side.places(every, counts)
+    columns = (np.repeat(every, counts), side.ends(places), side.edges(places))
+    return sorted(zip(*(column.tolist() for column in columns), strict=True))
+
+
 def same(one: Adjacency, other: Adjacency) -> None:
     size = max(one.size, other.size)
-    counts = [a.counts(np.arange(size)) for a in (one, other)]
-    assert counts[0].tolist() == counts[1].tolist()
-    assert one.neighbours.tolist() == other.neighbours.tolist()
-    # Parallel edges may stand in any order.
-    keys = [list(zip(a.keys.tolist(), a.edges.tolist(), strict=True)) for a in (one, other)]
-    assert sorted(keys[0]) == sorted(keys[1])
-    assert one.distinct.neighbours.tolist() == other.distinct.neighbours.tolist()
+    edges = listed(other, size)
+    assert listed(one, size) == listed(one.packed.adjacency, size) == edges
+    assert len(one) == len(edges)
+    # Which of parallel edges stands for them does not matter.
+    pairs = sorted({edge[:2] for edge in edges})
+    assert [edge[:2] for edge in listed(one.distinct, size)] == pairs
+    weights = np.arange(100)
+    sums = [sum(target for source, target, _ in edges if source == n) for n in range(one.size)]
+    assert one.gather(weights).tolist() == sums
+    sources, targets = (np.repeat(np.arange(size), size), np.tile(np.arange(size), size))
+    start, counts = one.between(sources, targets)
+    found = {}
+    for place in np.flatnonzero(counts).tolist():
+        rows = np.arange(start[place], start[place] + counts[place])
+        assert set(one.ends(rows).tolist()) == {int(targets[place])}
+        found[int(sources[place]), int(targets[place])] = sorted(one.edges(rows).tolist())
+    assert found == {pair: sorted(e for *p, e in edges if tuple(p) == pair) for pair in pairs}
 
 
 def same_shape(one: Topology, other: Topology) -> None:

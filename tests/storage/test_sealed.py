@@ -54,6 +54,7 @@ ALLOWED = {
     ("ledger.py", "Ledger.delete_branch", "delete"),
     # Objects.delete, a file.
     ("tables.py", "Tables.stage_compaction.forget", "delete"),
+    ("bulk.py", "delete_files", "delete"),
 }
 #: Modules of the package that never hold a Lance object.
 PLAIN = {"location.py", "lock.py", "objects.py", "relocation.py", "__init__.py"}

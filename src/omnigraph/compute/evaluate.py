@@ -166,7 +166,8 @@ class _Evaluation:
         array = self.columns(named)
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
-        assert named.type is not None
+        if named.type is None:
+            return array
         type = arrow_type(named.type)
         return array if array.type == type else array.cast(type)
 

@@ -13,6 +13,7 @@ import datetime as dt
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -135,7 +136,7 @@ class Commit:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ManifestState:
     """The folded present state of one branch.
 
@@ -150,7 +151,16 @@ class ManifestState:
 
     def by_name(self, name: str) -> PublishedTable | None:
         """Find a table by its type's name."""
-        return next((t for t in self.tables.values() if t.name == name), None)
+        return self._by_name.get(name)
+
+    @cached_property
+    def magnitudes(self) -> tuple[int, ...]:
+        """How many rows the tables have, in powers of two."""
+        return tuple(table.rows.bit_length() for table in self.tables.values())
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, PublishedTable]:
+        return {table.name: table for table in self.tables.values()}
 
 
 def fold(version: int, rows: pa.Table) -> ManifestState:

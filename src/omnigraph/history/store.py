@@ -112,11 +112,14 @@ class History:
                     raise
 
     def _read(self, branch: str, identity: str, parent: str | None) -> BranchState:
-        version = self._ledger.version(native(branch))
         with self._guard:
             cached = self._cache.get(branch)
-        if cached and cached.identity == identity and cached.ledger.version == version:
-            return cached
+        if cached and cached.identity == identity:
+            version = cached.ledger.version
+            if self._ledger.is_newest(native(branch), version):
+                return cached
+            if self._ledger.version(native(branch)) == version:
+                return cached
         ledger, rows = self._ledger.read(native(branch), STATE_FILTER)
         refuse_newer(ledger.metadata)
         state = fold(ledger.version, rows)

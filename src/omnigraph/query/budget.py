@@ -29,8 +29,8 @@ class Budget:
     kept: int = 0
     _started: float = field(default_factory=time.monotonic)
 
-    def check_time(self, operator: str) -> None:
-        """Stop when the time is over.
+    def check_time(self, operator: object) -> None:
+        """Stop when the time is over; `operator` is told as a text.
 
         Raises:
             ResourceLimit: It is.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,16 +15,12 @@ from omnigraph.compute.evaluate import ComputeFault, Given, evaluate, value
 from omnigraph.compute.keys import one_zero
 from omnigraph.errors import UsageError
 from omnigraph.language.query.expressions import (
-    Aggregate,
     Checked,
     Column,
-    Constant,
     Entity,
     PropertyOf,
-    variables,
     walk,
 )
-from omnigraph.language.query.plan import Ordering, ReadPlan
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.values import Value
 from omnigraph.query.budget import Budget
@@ -32,11 +28,12 @@ from omnigraph.query.frames import Frame, concat
 from omnigraph.query.grouping import Grouping
 from omnigraph.query.matching import Matcher, gathered
 from omnigraph.query.ordering import ordered
-from omnigraph.query.planner import Planner
+from omnigraph.query.prepared import Prepared
 from omnigraph.query.rewrite import Parts, replaced
-from omnigraph.query.search import Searched, SearchedSource, Searches
+from omnigraph.query.search import GetEmbedder, SearchedSource, Searches
+from omnigraph.query.searched import Searched
 from omnigraph.query.source import Source
-from omnigraph.query.values import Types, Values
+from omnigraph.query.values import Values
 
 #: Kept rows of an ordered query with a limit are cut when there are this many times as many.
 _SLACK = 4
@@ -46,32 +43,27 @@ _SLACK = 4
 class Execution:
     """One run of a read plan."""
 
-    plan: ReadPlan
+    prepared: Prepared
     source: Source
     parameters: Mapping[str, Value]
     budget: Budget
     now: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
+    embedder: GetEmbedder | None = None
 
     def __post_init__(self) -> None:
         self.now = self.now.replace(microsecond=self.now.microsecond // 1000 * 1000)
         self.given = Given(self.parameters, self.now)
-        self.searches = Searches(self.source, self.given)
-        plan = self.plan = self.searches.rewritten(self.plan)
+        prepared = self.prepared
+        self.plan = prepared.plan
+        self.searches = Searches(self.source, self.given, prepared.meanings, self.embedder)
         if self.searches.meanings:
             self.source = SearchedSource(self.source, self.searches)
-        self.planner = Planner(self.source)
-        self.aggregates: list[Aggregate] = []
-        for output in plan.outputs:
-            for part in walk(output.expression):
-                if isinstance(part, Aggregate) and part not in self.aggregates:
-                    self.aggregates.append(part)
-        self.limit = _count(plan.limit, self.given)
-        self.offset = _count(plan.offset, self.given) or 0
-        self.steps = self.planner.plan(
-            plan.pattern, frozenset(), self._needed(), counted=plan.grouped
-        )
-        self.types: Types = self.planner.types
-        self.matcher = Matcher(self.source, self.types, self.given, self.budget)
+        self.aggregates = prepared.aggregates
+        self.limit = _count(self.plan.limit, self.given)
+        self.offset = _count(self.plan.offset, self.given) or 0
+        self.steps = prepared.steps
+        self.types = prepared.types
+        self.matcher = Matcher(self.source, self.types, self.given, self.budget, prepared.kept)
 
     def table(self) -> pa.Table:
         """Run the plan; gives the columns of the answer.
@@ -91,20 +83,20 @@ class Execution:
     def _table(self) -> pa.Table:
         stream = self._matches()
         if self.plan.grouped:
-            table = self._as_table(self._grouped(stream))
-            return self._cut(_unique(table) if self.plan.distinct else table)
-        if self.plan.distinct:
-            return self._cut(self._distinct(stream))
-        return self._rows(stream)
+            groups = self._grouped(stream)
+            if not self.plan.distinct:
+                return self._cut(groups)
+            table = _unique(self._as_table([groups.column(o.name) for o in self.plan.outputs]))
+        elif self.plan.distinct:
+            table = self._distinct(stream)
+        else:
+            return self._rows(stream)
+        return self._cut(_Made(table))
 
     def _matches(self) -> Iterator[Frame]:
-        self.searches.check()
+        self.searches.check(self.types, self.budget.seconds)
         stream = self.matcher.run(self.steps, Frame(1, {}, {}))
-        distances = {
-            part
-            for o in self.plan.order
-            for part in self.searches.distances_in(self._ordering_expression(o))
-        }
+        distances = self.prepared.distances
         if distances:
             stream = (self._measured(frame, distances) for frame in stream)
         if self.searches.fuses:
@@ -161,7 +153,7 @@ class Execution:
         ]
 
     def _order(self, frame: Frame, wanted: int | None) -> npt.NDArray[np.int64]:
-        expressions = [self._ordering_expression(o) for o in self.plan.order]
+        expressions = list(self.prepared.order)
         values = self._values(frame, expressions)
         keys = [
             (evaluate(e, values.columns, frame.count, self.given), o.descending)
@@ -171,15 +163,10 @@ class Execution:
         def ties(rows: npt.NDArray[np.int64]) -> list[pa.Array]:
             chosen = frame.take(rows)
             mine = Values(self.source, self.types, chosen)
-            declared = [variable for variable in self.planner.types if variable in chosen.columns]
+            declared = [variable for variable in self.types if variable in chosen.columns]
             return [mine.get(variable, "id") for variable in declared]
 
         return ordered(keys, ties, frame.count, wanted)
-
-    def _ordering_expression(self, ordering: Ordering) -> Checked:
-        if ordering.output is None:
-            return ordering.expression
-        return next(o.expression for o in self.plan.outputs if o.name == ordering.output)
 
     def _distinct(self, stream: Any) -> pa.Table:
         names = [o.name for o in self.plan.outputs]
@@ -194,42 +181,31 @@ class Execution:
 
     # --- groups ---
 
-    def _grouped(self, stream: Any) -> list[pa.Array]:
+    def _grouped(self, stream: Any) -> _Groups:
         keys = [o.expression for o in self.plan.outputs if o.name in self.plan.keys]
         grouping = Grouping(self.source, self.types, self.given, self.budget, keys, self.aggregates)
         for frame in stream:
             grouping.add(frame)
-        key_columns, found = grouping.finish()
-        count = len(found[0]) if found else len(key_columns[0])
-        columns = [*key_columns, *found]
-        named: Parts = [
-            (expression, PropertyOf("", str(place), expression.type))
-            for place, expression in enumerate([*keys, *self.aggregates])
-        ]
-
-        def column(expression: Column | PropertyOf | Entity) -> pa.Array:
-            assert isinstance(expression, PropertyOf)
-            return columns[int(expression.property)]
-
-        return [
-            evaluate(replaced(o.expression, named), column, count, self.given)
-            for o in self.plan.outputs
-        ]
+        frame, found = grouping.finish()
+        return _Groups(self, keys, frame, found)
 
     # --- parts ---
 
-    def _cut(self, table: pa.Table) -> pa.Table:
+    def _cut(self, made: _Groups | _Made) -> pa.Table:
         """Order and cut rows that stand for no single match."""
+        rows = np.arange(made.count)
         if self.plan.order:
             wanted = None if self.limit is None else self.limit + self.offset
-            keys = [(table[str(o.output)].combine_chunks(), o.descending) for o in self.plan.order]
+            keys = [(made.column(str(o.output)), o.descending) for o in self.plan.order]
 
             def ties(rows: npt.NDArray[np.int64]) -> list[pa.Array]:
-                at = pa.array(rows)
-                return [c.combine_chunks().take(at) for c in table.columns if _sortable(c.type)]
+                chosen = made.take(rows)
+                columns = [chosen.column(o.name) for o in self.plan.outputs]
+                return [column for column in columns if _sortable(column.type)]
 
-            table = table.take(pa.array(ordered(keys, ties, table.num_rows, wanted)))
-        return table.take(pa.array(np.arange(table.num_rows)[self._slice()]))
+            rows = ordered(keys, ties, made.count, wanted)
+        made = made.take(rows[self._slice()])
+        return self._as_table([made.column(o.name) for o in self.plan.outputs])
 
     def _slice(self) -> slice:
         return slice(self.offset, None if self.limit is None else self.offset + self.limit)
@@ -249,31 +225,68 @@ class Execution:
         )
         return values
 
-    def _needed(self) -> frozenset[str]:
-        """The variables that are looked at after matching."""
-        found: set[str] = set()
-        for output in self.plan.outputs:
-            expression = output.expression
-            for part in walk(expression):
-                if isinstance(part, Aggregate) and _counts_matches(part):
-                    # Only their number matters.
-                    expression = replaced(expression, [(part, Constant(0, part.type))])
-            found |= variables(expression)
-        if not self.plan.grouped:
-            for ordering in self.plan.order:
-                found |= variables(self._ordering_expression(ordering))
-        return frozenset(found)
+
+@dataclass(frozen=True)
+class _Made:
+    """Rows that are there already."""
+
+    table: pa.Table
+
+    @property
+    def count(self) -> int:
+        return int(self.table.num_rows)
+
+    def column(self, name: str) -> pa.Array:
+        return self.table[name].combine_chunks()
+
+    def take(self, rows: npt.NDArray[np.int64]) -> _Made:
+        return _Made(self.table.take(pa.array(rows)))
 
 
-def _counts_matches(aggregate: Aggregate) -> bool:
-    argument = aggregate.argument
-    return (
-        aggregate.function == "count"
-        and not aggregate.distinct
-        and isinstance(argument, Entity)
-        and argument.type is not None
-        and not argument.type.nullable
-    )
+@dataclass(frozen=True)
+class _Groups:
+    """Groups, whose columns are computed when they are asked for.
+
+    Attributes:
+        keys: What the groups differ in.
+        frame: A match of each group.
+        found: The aggregates.
+    """
+
+    execution: Execution
+    keys: Sequence[Checked]
+    frame: Frame
+    found: Sequence[pa.Array]
+
+    @property
+    def count(self) -> int:
+        return self.frame.count
+
+    def column(self, name: str) -> pa.Array:
+        execution = self.execution
+        wanted = next(o.expression for o in execution.plan.outputs if o.name == name)
+        if wanted in execution.aggregates:
+            return self.found[execution.aggregates.index(wanted)]
+        named: Parts = [
+            (expression, PropertyOf("", str(place), expression.type))
+            for place, expression in enumerate([*self.keys, *execution.aggregates])
+        ]
+
+        def part(expression: Column | PropertyOf | Entity) -> pa.Array:
+            assert isinstance(expression, PropertyOf)
+            place = int(expression.property) - len(self.keys)
+            if place >= 0:
+                return self.found[place]
+            key = self.keys[place]
+            values = execution._values(self.frame, [key])
+            return one_zero(evaluate(key, values.columns, self.count, execution.given))
+
+        return evaluate(replaced(wanted, named), part, self.count, execution.given)
+
+    def take(self, rows: npt.NDArray[np.int64]) -> _Groups:
+        at = pa.array(rows)
+        found = [column.take(at) for column in self.found]
+        return _Groups(self.execution, self.keys, self.frame.take(rows), found)
 
 
 def _count(expression: Any, given: Given) -> int | None:

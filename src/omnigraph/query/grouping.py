@@ -7,28 +7,33 @@ integers are exact; one that does not fit is an error.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.compute.evaluate import Given, evaluate
 from omnigraph.compute.keys import one_zero
 from omnigraph.errors import UsageError
-from omnigraph.language.query.expressions import Aggregate, Checked, Entity
+from omnigraph.language.query.expressions import Aggregate, Checked, Entity, variables
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.types import ValueType
 from omnigraph.query.budget import Budget
-from omnigraph.query.frames import Frame
+from omnigraph.query.frames import Frame, concat
+from omnigraph.query.numbering import Groups, KeyNumbers, Numbering
 from omnigraph.query.source import Source
 from omnigraph.query.topology import Ints
-from omnigraph.query.values import Types, Values
+from omnigraph.query.values import Types, Values, identities
 
 #: Sums are made in this type; it holds any number of 64-bit integers.
 _EXACT = pa.decimal256(60, 0)
 _SAFE = 2**62
+#: Integers up to this are exact as floats.
+_FLOAT_EXACT = 2.0**53
+#: Groups are told apart by their places in an array when there can be at most this many.
+_DENSE = 1 << 16
 
 
 @dataclass
@@ -41,181 +46,222 @@ class Grouping:
     budget: Budget
     keys: Sequence[Checked]
     aggregates: Sequence[Aggregate]
+    #: Per part the number of each group (`k`), one of its matches (`row`), and aggregates.
     _partials: list[pa.Table] = field(default_factory=list)
-    #: Per distinct aggregate the pairs of keys and value.
+    #: The matches that stand for their groups.
+    _examples: list[Frame] = field(default_factory=list)
+    #: Per distinct aggregate the pairs of group and value, or which positions were seen.
     _pairs: dict[int, list[pa.Table]] = field(default_factory=dict)
-    #: Per key that is a list the lists by their texts.
-    _lists: dict[int, dict[str | None, Any]] = field(default_factory=dict)
+    _seen: dict[int, npt.NDArray[np.bool_]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._numbers = KeyNumbers(self.source, self.types, self.given, self.keys)
+        self._named = frozenset(v for key in self.keys for v in variables(key))
+        self._values: dict[int, Numbering] = {}
 
     def add(self, frame: Frame) -> None:
         """Take in a block of matches."""
         values = Values(self.source, self.types, frame)
-        keys = [
-            self._comparable(evaluate(key, values.columns, frame.count, self.given), place)
-            for place, key in enumerate(self.keys)
-        ]
-        names = [f"k{n}" for n in range(len(keys))]
-        weights = frame.weights if frame.weights is not None else np.ones(frame.count, np.int64)
-        columns: dict[str, pa.Array] = dict(zip(names, keys, strict=True))
-        steps: list[tuple[str, str]] = []
+        groups = Groups(np.zeros(frame.count, np.int64), 1)
+        if self.keys:
+            groups = self._numbers.groups(frame, values)
+        made: dict[str, tuple[pa.Array | Ints, str]] = {}
         for place, aggregate in enumerate(self.aggregates):
             if aggregate.distinct:
-                self._add_pairs(place, names, keys, aggregate, values, frame)
+                self._add_distinct(place, groups, aggregate, values, frame)
             else:
-                made = self._inputs(place, aggregate, values, frame, weights)
-                columns |= {name: column for name, (column, _) in made.items()}
-                steps += [(name, how) for name, (_, how) in made.items()]
-        columns["any"] = pa.array(np.ones(frame.count, np.int8))
-        partial = _grouped(pa.table(columns), names, [*steps, ("any", "max")])
+                made |= self._inputs(place, aggregate, values, frame)
+        partial, rows = _partial(groups, made, frame.count)
+        if self.keys:
+            kept = sum(example.count for example in self._examples)
+            self._examples.append(replace(frame.only(self._named), weights=None).take(rows))
+            partial = partial.append_column("row", pa.array(kept + np.arange(len(rows))))
+            self.budget.keep(self._examples[-1].bytes, "group")
         self.budget.keep(partial.nbytes, "group")
         self._partials.append(partial)
         if len(self._partials) > 64:
-            self._partials = [self._combined()]
+            self._combine()
 
-    def finish(self) -> tuple[list[pa.Array], list[pa.Array]]:
-        """The keys and the aggregates of all groups."""
+    def finish(self) -> tuple[Frame, list[pa.Array]]:
+        """A match of each group, by which its keys are told, and the aggregates."""
         if not self._partials:
             if self.keys:
-                empty = [pa.nulls(0, _arrow(key)) for key in self.keys]
-                return empty, [pa.nulls(0, arrow_type(_type(a))) for a in self.aggregates]
-            return [], [
+                nothing = np.zeros(0, np.int64)
+                kinds = {v: np.zeros(0, np.int8) for v in self._named if len(self.types[v]) > 1}
+                return Frame(0, dict.fromkeys(self._named, nothing), kinds), [
+                    pa.nulls(0, arrow_type(_type(a))) for a in self.aggregates
+                ]
+            return Frame(1, {}, {}), [
                 pa.array([0 if a.function == "count" else None], arrow_type(_type(a)))
                 for a in self.aggregates
             ]
-        table = self._combined()
-        names = [f"k{n}" for n in range(len(self.keys))]
-        keys = [
-            self._as_given(table[name].combine_chunks(), place) for place, name in enumerate(names)
-        ]
+        self._combine()
+        table = self._partials[0]
         found = []
         for place, aggregate in enumerate(self.aggregates):
             if aggregate.distinct:
-                found.append(self._distinct(place, aggregate, table, names))
+                found.append(self._distinct(place, aggregate, table))
             else:
                 found.append(_finished(place, aggregate, table))
-        return keys, found
+        return self._examples[0] if self.keys else Frame(1, {}, {}), found
 
-    def _comparable(self, column: pa.Array, place: int) -> pa.Array:
-        """Lists are grouped by their text, which Arrow can compare; zero has one sign."""
-        if not pa.types.is_nested(column.type):
-            return one_zero(column)
-        known = self._lists.setdefault(place, {})
-        values = column.to_pylist()
-        texts = [None if value is None else repr(value) for value in values]
-        known.update(zip(texts, values, strict=True))
-        return pa.array(texts, pa.utf8())
-
-    def _as_given(self, column: pa.Array, place: int) -> pa.Array:
-        if place not in self._lists:
-            return column
-        known = self._lists[place]
-        return pa.array([known.get(text) for text in column.to_pylist()], _arrow(self.keys[place]))
-
-    def _combined(self) -> pa.Table:
+    def _combine(self) -> None:
+        """Put all parts together."""
         if len(self._partials) == 1:
-            return self._partials[0]
+            return
         table = pa.concat_tables(_alike(self._partials))
-        names = [f"k{n}" for n in range(len(self.keys))]
-        steps = [(name, _how(name)) for name in table.column_names if name not in names]
-        return _grouped(table, names, steps)
+        steps = [(name, _how(name)) for name in table.column_names if name != "k"]
+        table = _grouped(table, ["k"], steps)
+        if self.keys:
+            whole = concat(self._examples)
+            example = whole.take(table["row"].to_numpy())
+            self.budget.kept -= whole.bytes - example.bytes
+            self._examples = [example]
+            rows = pa.array(np.arange(example.count))
+            table = table.set_column(table.column_names.index("row"), "row", rows)
+        self._partials = [table]
 
     def _inputs(
-        self,
-        place: int,
-        aggregate: Aggregate,
-        values: Values,
-        frame: Frame,
-        weights: Ints,
-    ) -> dict[str, tuple[pa.Array, str]]:
+        self, place: int, aggregate: Aggregate, values: Values, frame: Frame
+    ) -> dict[str, tuple[pa.Array | Ints, str]]:
         """What a block gives to an aggregate, by name, and how it is put together."""
         argument = aggregate.argument
+        weights = frame.weights if frame.weights is not None else np.ones(frame.count, np.int64)
         if aggregate.function == "count" and _always_there(argument):
-            return {f"n{place}": (pa.array(weights), "sum")}
+            return {f"n{place}": (weights, "sum")}
         column = evaluate(argument, values.columns, frame.count, self.given)
-        valid = column.is_valid()
-        counted = pc.if_else(valid, pa.array(weights), 0)
-        match aggregate.function:
-            case "count":
-                return {f"n{place}": (counted, "sum")}
-            case "min" | "max" as how:
-                return {f"{how}{place}": (column, how)}
-            case "avg":
-                total = pc.multiply(pc.cast(column, pa.float64(), safe=False), pa.array(weights))
-                return {f"s{place}": (total, "sum"), f"n{place}": (counted, "sum")}
-            case _:
-                if pa.types.is_floating(column.type):
-                    total = pc.multiply(pc.cast(column, pa.float64()), pa.array(weights))
-                else:
-                    total = _products(column, weights)
-                return {f"s{place}": (total, "sum"), f"n{place}": (counted, "sum")}
+        if aggregate.function in ("min", "max"):
+            return {f"{aggregate.function}{place}": (column, aggregate.function)}
+        counted = weights
+        if column.null_count:
+            counted = weights * np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+        counts: dict[str, tuple[pa.Array | Ints, str]] = {f"n{place}": (counted, "sum")}
+        if aggregate.function == "count":
+            return counts
+        total: pa.Array | Ints
+        if aggregate.function == "avg" or pa.types.is_floating(column.type):
+            numbers = pc.cast(column, pa.float64(), safe=False)
+            total = pc.multiply(numbers, pa.array(weights, pa.float64()))
+        else:
+            total = _products(column, weights)
+        return counts | {f"s{place}": (total, "sum")}
 
-    def _add_pairs(
-        self,
-        place: int,
-        names: list[str],
-        keys: list[pa.Array],
-        aggregate: Aggregate,
-        values: Values,
-        frame: Frame,
+    def _add_distinct(
+        self, place: int, groups: Groups, aggregate: Aggregate, values: Values, frame: Frame
     ) -> None:
         argument = aggregate.argument
         if isinstance(argument, Entity):
-            column = _entities(argument.variable, frame)
+            types = self.types[argument.variable]
+            if not self.keys and len(types) == 1:
+                seen = self._seen.get(place)
+                if seen is None:
+                    seen = np.zeros(self.source.image(types[0]).size + 1, bool)
+                    self._seen[place] = seen
+                # The last place is for null.
+                seen[frame.columns[argument.variable]] = True
+                return
+            column = identities(self.source, types, argument.variable, frame)
         else:
-            column = evaluate(argument, values.columns, frame.count, self.given)
-            column = self._comparable(column, len(self.keys) + place)
-        table = pa.table({**dict(zip(names, keys, strict=True)), "v": column})
-        table = _grouped(table.filter(column.is_valid()), [*names, "v"], [])
+            column = one_zero(evaluate(argument, values.columns, frame.count, self.given))
+            if pa.types.is_nested(column.type):
+                numbers = self._values.setdefault(place, Numbering()).numbers(column)
+                column = pa.array(numbers, mask=column.is_null().to_numpy(zero_copy_only=False))
+        table = pa.table({"k": groups.numbers, "v": column})
+        table = _grouped(table.filter(column.is_valid()), ["k", "v"], [])
         self.budget.keep(table.nbytes, "group, distinct values")
         self._pairs.setdefault(place, []).append(table)
 
-    def _distinct(
-        self, place: int, aggregate: Aggregate, groups: pa.Table, names: list[str]
-    ) -> pa.Array:
-        pairs = _grouped(pa.concat_tables(self._pairs[place]), [*names, "v"], [])
-        how = "count" if aggregate.function == "count" else aggregate.function
+    def _distinct(self, place: int, aggregate: Aggregate, groups: pa.Table) -> pa.Array:
+        if place in self._seen:
+            return pa.array([int(np.count_nonzero(self._seen[place][:-1]))])
+        pairs = _grouped(pa.concat_tables(self._pairs[place]), ["k", "v"], [])
+        how = aggregate.function
         column = pairs["v"]
         if how == "sum" and not pa.types.is_floating(column.type):
-            pairs = pairs.set_column(len(names), "v", column.cast(_EXACT))
-        how = "mean" if how == "avg" else how
-        found = _grouped(pairs, names, [("v", how)])
-        if not names:
-            return _fitting(found["v"].combine_chunks(), aggregate)
+            pairs = pairs.set_column(1, "v", column.cast(_EXACT))
+        found = _grouped(pairs, ["k"], [("v", "mean" if how == "avg" else how)])
         # Groups without a value are in `groups` only.
-        keyed = groups.select(names).append_column("at", pa.array(np.arange(groups.num_rows)))
-        joined = _matched(keyed, found, names)
+        at = pc.index_in(groups["k"].combine_chunks(), value_set=found["k"].combine_chunks())
+        joined = found["v"].combine_chunks().take(at)
         if how == "count":
             joined = pc.fill_null(joined, 0)
         return _fitting(joined, aggregate)
 
 
-def _entities(variable: str, frame: Frame) -> pa.Array:
-    """Numbers that tell nodes or edges apart: ids alone do not, when types differ."""
-    positions = frame.columns[variable]
-    numbers = positions << 8
-    if variable in frame.kinds:
-        numbers = numbers | frame.kinds[variable]
-    return pa.array(numbers, mask=positions < 0)
+def _partial(
+    groups: Groups, made: dict[str, tuple[pa.Array | Ints, str]], count: int
+) -> tuple[pa.Table, Ints]:
+    """The aggregates of a block by group, and for each group one of its matches."""
+    if groups.alone:
+        columns = {name: _totals(column) for name, (column, _) in made.items()}
+        return pa.table({"k": groups.numbers, **columns}), np.arange(count)
+    if groups.size is not None and groups.size <= max(_DENSE, count):
+        found = _dense(groups.numbers, groups.size, made)
+        if found is not None:
+            return found
+    table = pa.table(
+        {
+            "k": groups.numbers,
+            "row": np.arange(count),
+            **{name: _totals(column) for name, (column, _) in made.items()},
+        }
+    )
+    steps = [(name, how) for name, (_, how) in made.items()]
+    table = _grouped(table, ["k"], [("row", "min"), *steps])
+    rows: Ints = table["row"].to_numpy()
+    return table.drop_columns("row"), rows
 
 
-def _matched(groups: pa.Table, found: pa.Table, names: list[str]) -> pa.Array:
-    """The values of `found` in the order of the groups; null is a key like others."""
-    if not found.num_rows:
-        return pa.nulls(groups.num_rows, found["v"].type)
-    codes = []
-    both = pa.concat_tables([groups.select(names), found.select(names)])
-    total = np.zeros(both.num_rows, np.int64)
-    for name in names:
-        encoded = both[name].combine_chunks().dictionary_encode(null_encoding="encode")
-        codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        total = total * (len(encoded.dictionary) + 1) + codes
-        _, total = np.unique(total, return_inverse=True)
-    mine, theirs = total[: groups.num_rows], total[groups.num_rows :]
-    order = np.argsort(theirs)
-    at = np.searchsorted(theirs[order], mine)
-    known = (at < len(theirs)) & (theirs[order][np.minimum(at, len(theirs) - 1)] == mine)
-    places = pa.array(order[np.minimum(at, len(theirs) - 1)], mask=~known)
-    return found["v"].combine_chunks().take(places)
+def _dense(
+    numbers: Ints, size: int, made: dict[str, tuple[pa.Array | Ints, str]]
+) -> tuple[pa.Table, Ints] | None:
+    """The same by arrays with a place for every group; None when they cannot hold the sums."""
+    if size == 1:
+        sums = {name: _whole_sum(column) for name, (column, how) in made.items() if how == "sum"}
+        if len(sums) < len(made) or any(total is None for total in sums.values()):
+            return None
+        return pa.table({"k": np.zeros(1, np.int64), **sums}), np.zeros(1, np.int64)
+    rows = np.full(size, -1, np.int64)
+    rows[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+    there = np.flatnonzero(rows >= 0)
+    columns: dict[str, pa.Array] = {}
+    for name, (column, how) in made.items():
+        exact = how == "sum" and _exact(column)
+        if not exact:
+            return None
+        floats = isinstance(column, pa.Array) and pa.types.is_floating(column.type)
+        values = column.fill_null(0).to_numpy() if isinstance(column, pa.Array) else column
+        total = np.bincount(numbers, weights=values, minlength=size)[there]
+        columns[name] = pa.array(total if floats else np.rint(total).astype(np.int64))
+    return pa.table({"k": there, **columns}), rows[there]
+
+
+def _exact(column: pa.Array | Ints) -> bool:
+    """True when sums of a column are exact as floats, or are floats anyway."""
+    if isinstance(column, pa.Array):
+        if pa.types.is_floating(column.type):
+            return True
+        if not pa.types.is_int64(column.type):
+            return False
+        column = column.fill_null(0).to_numpy()
+    return float(np.abs(column, dtype=np.float64).sum()) < _FLOAT_EXACT
+
+
+def _whole_sum(column: pa.Array | Ints) -> pa.Array | None:
+    """The sum of a whole column; None when it may not fit."""
+    if isinstance(column, pa.Array):
+        if pa.types.is_floating(column.type):
+            return pa.array([pc.sum(column).as_py()], pa.float64())
+        if not pa.types.is_int64(column.type):
+            return None
+        column = column.fill_null(0).to_numpy()
+    if float(np.abs(column, dtype=np.float64).sum()) >= _SAFE:
+        return None
+    return pa.array([int(column.sum())])
+
+
+def _totals(column: pa.Array | Ints) -> pa.Array:
+    return column if isinstance(column, pa.Array) else pa.array(column)
 
 
 def _alike(partials: list[pa.Table]) -> list[pa.Table]:
@@ -231,7 +277,9 @@ def _how(name: str) -> str:
     """How partial results of a name are put together."""
     if name.startswith("min"):
         return "min"
-    return "max" if name.startswith(("max", "any")) else "sum"
+    if name == "row":
+        return "min"
+    return "max" if name.startswith("max") else "sum"
 
 
 def _grouped(table: pa.Table, names: list[str], steps: list[tuple[str, str]]) -> pa.Table:
@@ -287,8 +335,3 @@ def _always_there(argument: Checked) -> bool:
 def _type(aggregate: Aggregate) -> ValueType:
     assert aggregate.type is not None
     return aggregate.type
-
-
-def _arrow(expression: Checked) -> pa.DataType:
-    assert expression.type is not None
-    return arrow_type(expression.type)

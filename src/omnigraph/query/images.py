@@ -8,14 +8,18 @@ read by themselves.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.compute.keys import one_zero
 from omnigraph.storage.tables import ROW_ID, TableSnapshot
 
 Positions = npt.NDArray[np.int64]
@@ -26,31 +30,55 @@ TableKey = tuple[str, str | None, int]
 _FEW = 200
 #: Tables of up to this many rows are always read as columns.
 _SMALL = 20_000
-#: Tables of up to this many rows are read as columns when a few rows were asked for this often.
+#: Tables of up to this many rows are read as columns when a few rows were asked for this often,
+#: if a column has at most so many bytes.
 _LARGE = 1_000_000
 _OFTEN = 4
+_LARGE_BYTES = 64 << 20
+#: Single values of a column are looked up in order once they were asked for this often.
+_SOUGHT = 8
+#: A column has few values when each is there this many times.
+_REPEATED = 8
+
+
+@dataclass(frozen=True)
+class Coded:
+    """A column as numbers: for each position the place of its value among the different values.
+
+    The last of the values is null.
+    """
+
+    codes: npt.NDArray[np.int32]
+    values: pa.Array
+
+    def at(self, positions: Positions) -> npt.NDArray[np.int32]:
+        """The numbers of some positions; one below 0 is null."""
+        if len(positions) and int(positions.min()) < 0:
+            return np.where(positions < 0, len(self.values) - 1, self.codes[positions])
+        return self.codes[positions]
 
 
 class TableImage:
     """One version of a table, read as far as queries have needed it. Safe to share."""
 
-    def __init__(self, snapshot: TableSnapshot) -> None:
+    def __init__(self, snapshot: TableSnapshot, rows: int | None = None) -> None:
         self.snapshot = snapshot
-        self.rows = snapshot.count()
+        self.rows = snapshot.count() if rows is None else rows
         self._guard = threading.RLock()
         self._columns: dict[str, pa.Array] = {}
-        #: How often a few values of a column were asked for.
+        self._coded: dict[str, Coded] = {}
+        #: Per column the positions in the order of their values.
+        self._orders: dict[str, Positions] = {}
+        #: How often a few values of a column were asked for, and how large one was.
         self._asked: dict[str, int] = {}
+        self._widths: dict[str, float] = {}
+        self._sought: dict[str, int] = {}
+        #: How much memory is used.
+        self.bytes = 0
         #: For each position the place in scans, or -1; None when they are the same.
         self._slots: Positions | None = None
         self._alive: npt.NDArray[np.bool_] | None = None
         self._size: int | None = None
-
-    @property
-    def bytes(self) -> int:
-        """How much memory is used."""
-        kept = sum(int(column.nbytes) for column in list(self._columns.values()))
-        return kept + (self._slots.nbytes if self._slots is not None else 0)
 
     @property
     def size(self) -> int:
@@ -77,25 +105,84 @@ class TableImage:
     def keeps(self, names: Sequence[str]) -> bool:
         """True when columns are in memory, or should be: small ones, and those asked for often.
 
-        Who asks uses them right away if so, and else reads a few rows without them. Texts, lists
-        and vectors may be large, so they are not read as a whole for the sake of a few.
+        Who asks uses them right away if so, and else reads a few rows without them. Texts and
+        lists may be large, so they are not read as a whole before it is known how large they are.
         """
-        if self.rows <= _SMALL or self.has(names):
+        if self.has(names) or self.rows <= _SMALL:
             return True
-        schema = self.snapshot.schema
-        if self.rows > _LARGE or not all(
-            name == "id" or pa.types.is_primitive(schema.field(name).type) for name in names
-        ):
+        if self.rows > _LARGE:
             return False
         with self._guard:
             for name in names:
                 self._asked[name] = self._asked.get(name, 0) + 1
-            return all(self._asked[name] > _OFTEN for name in names)
+            return all(
+                self._asked[name] > _OFTEN and self._width(name) * self.rows <= _LARGE_BYTES
+                for name in names
+            )
+
+    def _width(self, name: str) -> float:
+        """How many bytes a value has, as far as is known."""
+        type = self.snapshot.schema.field(name).type
+        if pa.types.is_primitive(type):
+            return float(type.bit_width / 8)
+        return 32.0 if name == "id" else self._widths.get(name, float("inf"))
 
     def columns(self, names: Sequence[str]) -> dict[str, pa.Array]:
         """Whole columns, in the order of positions; where there is no row they are null."""
         self._load(names)
         return {name: self._columns[name] for name in names}
+
+    def coded_often(self, name: str) -> Coded | None:
+        """A whole column as numbers, if it has few values and was asked for a few times."""
+        found = self._coded.get(name)
+        if found is None:
+            if pa.types.is_nested(self.snapshot.schema.field(name).type) or not self.keeps([name]):
+                return None
+            self._sought[name] = self._sought.get(name, 0) + 1
+            if self._sought[name] <= _OFTEN:
+                return None
+            found = self.coded(name)
+        return found if len(found.values) * _REPEATED <= self.rows else None
+
+    def has_coded(self, name: str) -> bool:
+        """True when a column is known as numbers."""
+        return name in self._coded
+
+    def coded(self, name: str) -> Coded:
+        """A whole column as numbers; not for lists."""
+        found = self._coded.get(name)
+        if found is None:
+            column = one_zero(self.columns([name])[name])
+            encoded = column.dictionary_encode()
+            values = pa.concat_arrays([encoded.dictionary, pa.nulls(1, column.type)])
+            codes = encoded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)
+            found = Coded(codes, values)
+            with self._guard:
+                self._coded[name] = found
+                self.bytes += codes.nbytes + int(values.nbytes)
+        return found
+
+    def find(self, name: str, value: int | str) -> Positions | None:
+        """The positions with one value of a column in memory; None to look at all of them."""
+        order = self._orders.get(name)
+        if order is None:
+            self._sought[name] = self._sought.get(name, 0) + 1
+            if self._sought[name] <= _SOUGHT:
+                return None
+            column = self.columns([name])[name]
+            there = len(column) - column.null_count
+            order = pc.array_sort_indices(column)[:there].to_numpy().astype(np.int64)
+            with self._guard:
+                self._orders[name] = order
+                self.bytes += order.nbytes
+        column = self._columns[name]
+
+        def key(position: int) -> Any:
+            return column[int(position)].as_py()
+
+        first = bisect_left(order, value, key=key)
+        last = bisect_right(order, value, lo=first, key=key)
+        return np.sort(order[first:last])
 
     def fetch(self, positions: Positions, names: Sequence[str]) -> dict[str, pa.Array]:
         """Values of some rows. A position below 0 gives null."""
@@ -112,6 +199,8 @@ class TableImage:
         wanted, back = np.unique(positions, return_inverse=True)
         missing = int(len(wanted) > 0 and wanted[0] < 0)
         found = self.snapshot.take(wanted[missing:].tolist(), list(names))
+        for name in names if found.num_rows else []:
+            self._widths[name] = found[name].nbytes / found.num_rows
         at = pa.array(back - missing)
         if missing:
             at = pc.if_else(pc.less(at, 0), pa.scalar(None, pa.int64()), at)
@@ -129,6 +218,7 @@ class TableImage:
             for name in wanted:
                 column = read[name].combine_chunks()
                 self._columns[name] = column if slots is None else column.take(slots)
+                self.bytes += int(self._columns[name].nbytes)
 
     def _place(self, row_ids: npt.NDArray[np.uint64]) -> None:
         ids = row_ids.astype(np.int64)
@@ -139,6 +229,7 @@ class TableImage:
             return
         self._slots = np.full(size, -1, np.int64)
         self._slots[ids] = np.arange(count)
+        self.bytes += self._slots.nbytes
         self._alive = None if size == count else self._slots >= 0
         self._size = size
 
@@ -151,12 +242,12 @@ class ImageCache:
         self._guard = threading.Lock()
         self._images: OrderedDict[TableKey, TableImage] = OrderedDict()
 
-    def image(self, key: TableKey, open: Callable[[], TableSnapshot]) -> TableImage:
+    def image(self, key: TableKey, rows: int, open: Callable[[], TableSnapshot]) -> TableImage:
         """The image of a version of a table, which is opened when it is not known yet."""
         with self._guard:
             image = self._images.get(key)
         # Opening may take a while, so others do not wait for it.
-        made = image or TableImage(open())
+        made = image or TableImage(open(), rows)
         with self._guard:
             image = self._images.setdefault(key, made)
             self._images.move_to_end(key)
@@ -165,4 +256,4 @@ class ImageCache:
             return image
 
     def _used(self) -> int:
-        return sum(image.bytes for image in self._images.values())
+        return sum([image.bytes for image in self._images.values()])

@@ -14,12 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from omnigraph.compute.evaluate import Given, matches
+from omnigraph.compute.keys import physical
 from omnigraph.language.query.expressions import Checked, Entity, PropertyOf, walk
 from omnigraph.language.query.plan import Hop
 from omnigraph.query.budget import BLOCK_ROWS, Budget
 from omnigraph.query.frames import Frame, concat
-from omnigraph.query.images import Positions
+from omnigraph.query.images import Coded, Positions
+from omnigraph.query.liveness import Kept
 from omnigraph.query.scanning import scan_positions
+from omnigraph.query.searched import is_computed
 from omnigraph.query.source import Source
 from omnigraph.query.steps import (
     Branch,
@@ -58,6 +61,7 @@ class Matcher:
     types: Types
     given: Given
     budget: Budget
+    kept: Kept = field(default_factory=dict)
     measured: dict[Step, Measured] = field(default_factory=dict)
 
     def run(self, steps: Iterable[Step], start: Frame) -> Iterator[Frame]:
@@ -76,9 +80,16 @@ class Matcher:
             if frame is None:
                 return
             measured.rows += frame.count
-            self.budget.check_time(str(step))
+            self.budget.check_time(step)
             if frame.count:
-                yield frame
+                yield self._kept(step, frame)
+
+    def _kept(self, step: Step, frame: Frame) -> Frame:
+        """The same matches without variables that nobody looks at after a step."""
+        kept = self.kept.get(step)
+        if kept is None or frame.columns.keys() <= kept:
+            return frame
+        return frame.only(kept | {name for name in frame.columns if name.startswith(_ROW)})
 
     def _apply(self, step: Step, stream: Iterator[Frame]) -> Iterator[Frame]:
         match step:
@@ -112,15 +123,15 @@ class Matcher:
 
     def mask(self, frame: Frame, condition: Checked) -> npt.NDArray[np.bool_]:
         """For which matches a condition is true."""
-        named = {
-            (e.variable, e.property if isinstance(e, PropertyOf) else "id")
-            for e in walk(condition)
-            if isinstance(e, PropertyOf | Entity)
-        }
+        named = named_in(condition)
         variables = {variable for variable, _ in named}
         if len(variables) == 1:
             (variable,) = variables
             types = self.types[variable]
+            by_value = self._by_value(named, condition)
+            if by_value is not None:
+                coded, passing = by_value
+                return passing[coded.at(frame.columns[variable])]
             # Many matches of few nodes: it is cheaper to look at each node once.
             if len(types) == 1 and frame.count > self.source.rows(types[0]):
                 whole = self.node_mask(variable, types[0], condition)
@@ -132,8 +143,31 @@ class Matcher:
         found = matches(condition, values.columns, frame.count, self.given)
         return np.asarray(found.to_numpy(zero_copy_only=False), bool)
 
+    def _by_value(
+        self, named: set[tuple[str, str]], condition: Checked
+    ) -> tuple[Coded, npt.NDArray[np.bool_]] | None:
+        """A column of few values, and for which of them a condition on it is true."""
+        if len(named) != 1:
+            return None
+        ((variable, name),) = named
+        types = self.types[variable]
+        if len(types) != 1 or is_computed(name):
+            return None
+        table = self.source.catalog.table(types[0])
+        assert table is not None
+        coded = self.source.image(types[0]).coded_often(physical(name, table))
+        if coded is None:
+            return None
+        found = matches(condition, lambda _: coded.values, len(coded.values), self.given)
+        return coded, np.asarray(found.to_numpy(zero_copy_only=False), bool)
+
     def node_mask(self, variable: str, type: str, condition: Checked) -> npt.NDArray[np.bool_]:
         """For which positions of a type a condition on one variable is true."""
+        alone = Matcher(self.source, {variable: (type,)}, self.given, self.budget)
+        by_value = alone._by_value(named_in(condition), condition)
+        if by_value is not None:
+            coded, passing = by_value
+            return passing[coded.codes]
         size = self.source.image(type).size
         every = Frame(size, {variable: np.arange(size)}, {})
         values = Values(self.source, {variable: (type,)}, every)
@@ -147,7 +181,7 @@ class Matcher:
         for frame in stream:
             if found is None:
                 found = self._scanned(step)
-            yield from self._crossed(frame, found, str(step))
+            yield from self._crossed(frame, found, step)
 
     def _scanned(self, step: Scan) -> Frame:
         parts, kinds = [], []
@@ -161,7 +195,7 @@ class Matcher:
         mixed = {step.variable: np.concatenate(kinds)} if len(step.types) > 1 else {}
         return Frame(len(positions), {step.variable: positions}, mixed)
 
-    def _crossed(self, frame: Frame, found: Frame, operator: str) -> Iterator[Frame]:
+    def _crossed(self, frame: Frame, found: Frame, operator: object) -> Iterator[Frame]:
         """All pairs of matches of two frames."""
         if frame.count == 1 and not frame.columns:
             weights = None
@@ -190,7 +224,7 @@ class Matcher:
         found = Frame(len(edges), {hop.variable: edges}, {})
         found = self.filtered(found, step.filters)
         for frame in stream:
-            yield from self._crossed(frame, found, str(step))
+            yield from self._crossed(frame, found, step)
 
     # --- hops ---
 
@@ -235,18 +269,27 @@ class Matcher:
         adjacency = self.adjacency(hop)
         positions = self.starting(hop, step.start, frame)
         counts = adjacency.counts(positions)
+        frame = self._kept(step, frame)
+        if frame.count <= BLOCK_ROWS and bool((counts == 1).all()):
+            # Everything has one neighbour, such as the one city somebody lives in.
+            yield self._bound(step, adjacency, frame, adjacency.first[positions])
+            return
         for part in _parts(counts):
-            self.budget.check_time(str(step))
+            self.budget.check_time(step)
             mine = counts[part]
             places = adjacency.places(positions[part], mine)
             rows = np.repeat(np.arange(part.start, part.stop), mine)
-            block = frame.take(rows)
-            if hop.target is not None:
-                ends = adjacency.neighbours[places].astype(np.int64)
-                block = self._bind_end(block, hop, ends)
-            if hop.variable is not None:
-                block = block.bind(hop.variable, adjacency.edges[places])
-            yield block
+            yield self._bound(step, adjacency, frame.take(rows), places)
+
+    def _bound(self, step: Expand, adjacency: Adjacency, frame: Frame, places: Ints) -> Frame:
+        """Bind what a hop leads to, by where its neighbours are."""
+        hop = step.hop
+        if hop.target is not None:
+            ends = adjacency.ends(places)
+            frame = self._bind_end(frame, hop, ends)
+        if hop.variable is not None:
+            frame = frame.bind(hop.variable, adjacency.edges(places))
+        return frame
 
     def _bind_end(self, frame: Frame, hop: Hop, ends: Positions) -> Frame:
         assert hop.target is not None
@@ -262,11 +305,11 @@ class Matcher:
 
     def _walked(self, step: Expand, frame: Frame) -> Iterator[Frame]:
         positions = self.starting(step.hop, step.start, frame)
-        for rows, ends in self.walk(step.hop, positions, str(step)):
+        for rows, ends in self.walk(step.hop, positions, step):
             yield self._bind_end(frame.take(rows), step.hop, ends)
 
     def walk(
-        self, hop: Hop, positions: Positions, operator: str
+        self, hop: Hop, positions: Positions, operator: object
     ) -> Iterator[tuple[Ints, Positions]]:
         """Where walks lead: rows of `positions`, and ends, each end once per row.
 
@@ -301,7 +344,7 @@ class Matcher:
                 yield loops // size, loops % size
 
     def _neighbours(
-        self, adjacency: Adjacency, rows: Ints, nodes: Positions, size: int, operator: str
+        self, adjacency: Adjacency, rows: Ints, nodes: Positions, size: int, operator: object
     ) -> Ints:
         """The distinct pairs of row and neighbour, as numbers."""
         counts = adjacency.counts(nodes)
@@ -309,7 +352,7 @@ class Matcher:
         for part in _parts(counts, 8 * BLOCK_ROWS):
             mine = counts[part]
             places = adjacency.places(nodes[part], mine)
-            keys = np.repeat(rows[part], mine) * size + adjacency.neighbours[places]
+            keys = np.repeat(rows[part], mine) * size + adjacency.ends(places)
             found = np.union1d(found, keys)
             self.budget.check_time(operator)
         return found
@@ -321,7 +364,7 @@ class Matcher:
             starts = self.starting(hop, hop.source, frame)
             ends = self.ending(hop, hop.target, frame)
             if (hop.low, hop.high) != (1, 1):
-                yield frame.take(self._reached(hop, starts, ends, str(step)))
+                yield frame.take(self._reached(hop, starts, ends, step))
                 continue
             known = (starts >= 0) & (ends >= 0)
             first, counts = self.adjacency(hop).between(
@@ -336,11 +379,11 @@ class Matcher:
                 block = frame.take(np.repeat(np.arange(part.start, part.stop), mine))
                 offset = np.arange(int(mine.sum())) - np.repeat(np.cumsum(mine) - mine, mine)
                 places = np.repeat(first[part], mine) + offset
-                block = block.bind(hop.variable, self.adjacency(hop).edges[places])
+                block = block.bind(hop.variable, self.adjacency(hop).edges(places))
                 yield self.filtered(block, step.filters)
 
     def _reached(
-        self, hop: Hop, starts: Positions, ends: Positions, operator: str
+        self, hop: Hop, starts: Positions, ends: Positions, operator: object
     ) -> npt.NDArray[np.bool_]:
         found = np.zeros(len(starts), bool)
         for rows, nodes in self.walk(hop, starts, operator):
@@ -354,19 +397,19 @@ class Matcher:
             if hop.low == 0:
                 yield frame
             elif step.start is None:
-                if self._any_walk(hop, str(step)):
+                if self._any_walk(hop, step):
                     yield frame
             else:
                 positions = self.starting(hop, step.start, frame)
-                yield frame.take(self._leads_on(hop, positions, str(step)))
+                yield frame.take(self._leads_on(hop, positions, step))
 
-    def _any_walk(self, hop: Hop, operator: str) -> bool:
+    def _any_walk(self, hop: Hop, operator: object) -> bool:
         if hop.low <= 1:
             return self.source.rows(hop.edge) > 0
         every = np.arange(self.source.adjacency(hop.edge, hop.direction).size)
         return any(len(rows) for rows, _ in self.walk(hop, every, operator))
 
-    def _leads_on(self, hop: Hop, positions: Positions, operator: str) -> npt.NDArray[np.bool_]:
+    def _leads_on(self, hop: Hop, positions: Positions, operator: object) -> npt.NDArray[np.bool_]:
         if hop.low <= 1:
             adjacency = self.source.adjacency(hop.edge, hop.direction)
             return adjacency.counts(positions) > 0
@@ -396,7 +439,7 @@ class Matcher:
             return counts
         total = int(counts.sum())
         if total * _LOCAL < len(adjacency):
-            ends = adjacency.neighbours[adjacency.places(positions, counts)].astype(np.int64)
+            ends = adjacency.ends(adjacency.places(positions, counts))
             distinct, back = np.unique(ends, return_inverse=True)
             weights = self._end_weights(branch, type, distinct)[back]
             sums: Ints = np.concatenate([[0], np.cumsum(weights)]).astype(np.int64)
@@ -445,6 +488,15 @@ class Matcher:
             for block in self.run(step.steps, marked):
                 found[block.columns[row]] = True
             yield frame.take(~found)
+
+
+def named_in(expression: Checked) -> set[tuple[str, str]]:
+    """The variables of an expression with what is asked of them."""
+    return {
+        (e.variable, e.property if isinstance(e, PropertyOf) else "id")
+        for e in walk(expression)
+        if isinstance(e, PropertyOf | Entity)
+    }
 
 
 def _parts(counts: Ints, most: int = BLOCK_ROWS) -> Iterator[slice]:

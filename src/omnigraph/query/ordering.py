@@ -66,12 +66,25 @@ def ordered(
     chosen = np.arange(count)
     if wanted is not None and wanted < count and numbers:
         chosen = _first(numbers, wanted)
-    further = [ranks(column, False) for column in ties(chosen)]
     mine = [number[chosen] for number in numbers]
+    if mine:
+        order = np.lexsort(mine[::-1])
+        if not _tied(mine, order):
+            return chosen[order][:wanted]
+    further = [ranks(column, False) for column in ties(chosen)]
     if not mine and not further:
         return chosen[:wanted]
     order = np.lexsort([*reversed(further), *reversed(mine)])
     return chosen[order][:wanted]
+
+
+def _tied(numbers: Sequence[Ranks], order: npt.NDArray[np.int64]) -> bool:
+    """True when rows that follow each other in an order are equal in all numbers."""
+    same = np.ones(max(len(order) - 1, 0), bool)
+    for number in numbers:
+        there = number[order]
+        same &= there[1:] == there[:-1]
+    return bool(same.any())
 
 
 def _first(numbers: Sequence[Ranks], wanted: int) -> npt.NDArray[np.int64]:

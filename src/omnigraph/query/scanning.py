@@ -6,21 +6,25 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from omnigraph.compute.evaluate import Given, matches
+from omnigraph.compute.evaluate import Given, matches, value
 from omnigraph.compute.keys import physical
 from omnigraph.compute.pushdown import push_down
 from omnigraph.language.query.expressions import (
     Checked,
     Column,
+    Compare,
+    Constant,
     Entity,
     Logic,
+    Parameter,
     PropertyOf,
     walk,
 )
 from omnigraph.query.frames import Frame
 from omnigraph.query.images import Positions
-from omnigraph.query.search import is_computed
+from omnigraph.query.searched import is_computed
 from omnigraph.query.source import Source
 from omnigraph.query.values import Values
 from omnigraph.storage.tables import ROW_ID
@@ -55,6 +59,13 @@ def scan_positions(
         found = _looked_up(source, variable, type, filters, given)
         if found is not None:
             return found
+    for condition in filters:
+        found = _with_value(source, type, condition, given)
+        if found is not None:
+            for other in filters:
+                if other is not condition:
+                    found = _passing(source, variable, type, other, given, found)
+            return found
     keep: npt.NDArray[np.bool_] | None = image.alive
     for condition in filters:
         mask = node_mask(variable, type, condition)
@@ -81,6 +92,24 @@ def _looked_up(
     if pushed.exact:
         return positions
     return _passing(source, variable, type, condition, given, positions)
+
+
+def _with_value(source: Source, type: str, condition: Checked, given: Given) -> Positions | None:
+    """The nodes of which a property is equal to a value, by the order of the property's values."""
+    if not isinstance(condition, Compare) or condition.operator != "=":
+        return None
+    named, other = condition.left, condition.right
+    if not isinstance(named, PropertyOf) or not isinstance(other, Constant | Parameter):
+        return None
+    wanted = value(other, given)
+    column = physical(named.property, source.catalog.nodes[type])
+    image = source.image(type)
+    held = image.snapshot.schema.field(column).type
+    if pa.types.is_integer(held) and isinstance(wanted, int):
+        return image.find(column, wanted)
+    if pa.types.is_string(held) and isinstance(wanted, str):
+        return image.find(column, wanted)
+    return None
 
 
 def _passing(

@@ -1,16 +1,17 @@
 """Searching: text filters, scores and their fusion, as columns that expressions can name.
 
-Every search function of a plan is replaced by a property that no table has, and computed here as
-a function of positions. Indexes only find candidates: what a text has to do with the words of a
-query is decided by `Words`, in the same way for every row.
+Every search function of a plan was replaced by a property that no table has (`searched`), which is
+computed here as a function of positions. Indexes only find candidates: what a text has to do with
+the words of a query is decided by `Words`, in the same way for every row.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -21,30 +22,27 @@ from omnigraph.compute.evaluate import Given, value
 from omnigraph.compute.sql import quoted
 from omnigraph.errors import UsageError
 from omnigraph.language.query.expressions import (
-    Arithmetic,
     Checked,
-    Fusion,
-    PropertyOf,
     Rank,
     TextMatch,
-    walk,
 )
-from omnigraph.language.query.plan import ReadPlan
-from omnigraph.language.types import BOOL, F64
 from omnigraph.query.frames import Frame
 from omnigraph.query.images import Positions, TableImage
 from omnigraph.query.ordering import ranks
-from omnigraph.query.rewrite import Parts, expressions, in_pattern, replaced
+from omnigraph.query.searched import Meaning, Share, function_of
 from omnigraph.query.source import Source
 from omnigraph.query.words import Words, lengths
 from omnigraph.storage.tables import ROW_ID
 
+if TYPE_CHECKING:
+    from omnigraph.embedding.embedder import Embedder
+
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
+#: Gives what embeds texts; only called when there are some.
+GetEmbedder = Callable[[], "Embedder"]
 
-#: What names of computed properties begin with. No declared property can.
-_MARK = "__"
 _MODES: Mapping[str, Any] = {"search": "any", "match_text": "phrase", "fuzzy": "fuzzy"}
 #: How fast more of a word counts less, and how much long texts are held against them.
 _K1, _B = 1.2, 0.75
@@ -56,35 +54,12 @@ _SMALL = 20_000
 _NUMBERS = 1 << 22
 
 
-def is_computed(name: str) -> bool:
-    """True for the name of a property that is computed by a search."""
-    return name.startswith(_MARK)
-
-
-@dataclass(frozen=True, slots=True)
-class Searched(PropertyOf):
-    """A search function, as a property of its variable; `text` is how it was written."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
 class SearchedSource(Source):
     """A source with columns that are computed; it shares all else with the one it is made of."""
 
     def __init__(self, source: Source, searches: Searches) -> None:
         vars(self).update(vars(source))
         self.searches = searches
-
-
-@dataclass(frozen=True)
-class _Share:
-    """What one ranking adds to a fusion."""
-
-    rank: Searched
-    k: Checked
 
 
 @dataclass
@@ -125,10 +100,12 @@ class Searches:
 
     source: Source
     given: Given
-    meanings: dict[str, TextMatch | Rank | _Share] = field(default_factory=dict)
-    _parts: list[tuple[Checked, Checked]] = field(default_factory=list)
+    meanings: Mapping[str, Meaning]
+    embedder: GetEmbedder | None = None
     _texts: dict[tuple[str, str], _Text] = field(default_factory=dict)
     _distances: dict[tuple[str, str], Floats] = field(default_factory=dict)
+    #: The vectors of the texts that `nearest` was given, by text and size.
+    _vectors: dict[tuple[str, int], Floats] = field(default_factory=dict)
     #: Per name and type the positions that were asked for last, and what was found.
     _last: dict[tuple[str, str], tuple[Positions, npt.NDArray[Any], Flags]] = field(
         default_factory=dict
@@ -136,88 +113,63 @@ class Searches:
     #: Per share and type the positions that are ranked, and what they get.
     _shares: dict[tuple[str, str], tuple[Positions, Floats]] = field(default_factory=dict)
 
-    # --- rewriting ---
-
-    def rewritten(self, plan: ReadPlan) -> ReadPlan:
-        """The same plan with properties instead of search functions."""
-        for expression in expressions(plan):
-            for part in walk(expression):
-                self._replace(part)
-        if not self._parts:
-            return plan
-        parts: Parts = self._parts
-        return replace(
-            plan,
-            pattern=in_pattern(plan.pattern, parts),
-            outputs=tuple(
-                replace(o, expression=replaced(o.expression, parts)) for o in plan.outputs
-            ),
-            order=tuple(replace(o, expression=replaced(o.expression, parts)) for o in plan.order),
-        )
-
-    def _replace(self, part: Checked) -> Checked | None:
-        if not isinstance(part, TextMatch | Rank | Fusion):
-            return None
-        for old, new in self._parts:
-            if old == part:
-                return new
-        made: Checked
-        match part:
-            case TextMatch():
-                made = self._named("search", part.property.variable, part, str(part), BOOL)
-            case Rank():
-                made = self._named("rank", part.property.variable, part, str(part), F64)
-            case Fusion():
-                shares = [self._share(rank, part.k) for rank in (part.first, part.second)]
-                made = Arithmetic("+", shares[0], shares[1], F64)
-        self._parts.append((part, made))
-        return made
-
-    def _share(self, rank: Rank, k: Checked) -> Searched:
-        ranking = self._replace(rank)
-        assert isinstance(ranking, Searched)
-        text = f"1 / ({k} + rank of {rank})"
-        return self._named("share", ranking.variable, _Share(ranking, k), text, F64)
-
-    def _named(
-        self, kind: str, variable: str, meaning: TextMatch | Rank | _Share, text: str, type: Any
-    ) -> Searched:
-        name = f"{_MARK}{kind}{len(self.meanings)}"
-        self.meanings[name] = meaning
-        return Searched(variable, name, type, text)
-
     # --- what the engine asks ---
 
     @property
     def fuses(self) -> bool:
         """True when a score depends on all matches."""
-        return any(isinstance(meaning, _Share) for meaning in self.meanings.values())
+        return any(isinstance(meaning, Share) for meaning in self.meanings.values())
 
-    def distances_in(self, expression: Checked) -> list[Searched]:
-        """The distances that an expression is made of."""
-        return [
-            part
-            for part in walk(expression)
-            if isinstance(part, Searched) and self._function(part.property) == "nearest"
-        ]
+    def check(self, types: Mapping[str, tuple[str, ...]], seconds: float | None = None) -> None:
+        """Check what is searched for, and embed the texts that `nearest` was given.
 
-    def check(self) -> None:
-        """Check what is searched for.
+        Args:
+            types: The types of each variable.
+            seconds: How long embedding may take.
 
         Raises:
             UsageError: A value cannot be used.
+            EmbeddingError: A text could not be embedded.
         """
+        texts: dict[int, list[str]] = {}
         for meaning in self.meanings.values():
             match meaning:
                 case TextMatch(edits=edits) if edits is not None:
                     _whole(edits, self.given, "the edit distance", 0, 2)
-                case _Share():
+                case Share():
                     _whole(meaning.k, self.given, "`k` of rrf", 1, 1_000_000)
                 case Rank(function="nearest"):
-                    if isinstance(value(meaning.query, self.given), str):
-                        raise UsageError(
-                            f"{meaning}: texts cannot be embedded here yet; pass a vector"
-                        )
+                    text = value(meaning.query, self.given)
+                    if isinstance(text, str):
+                        self._check_text(meaning, text, types[meaning.property.variable])
+                        texts.setdefault(_size(meaning), []).append(text)
+        until = None if seconds is None else time.monotonic() + seconds
+        for size, wanted in texts.items():
+            assert self.embedder is not None
+            wanted = list(dict.fromkeys(wanted))
+            made = self.embedder().embed(wanted, size, "query", until)
+            for text, vector in zip(wanted, made, strict=True):
+                self._vectors[text, size] = vector.astype(np.float64)
+
+    def _check_text(self, meaning: Rank, text: str, types: Sequence[str]) -> None:
+        """Check that a text can be compared with the vectors of all types."""
+        if not text.strip():
+            raise UsageError(f"{meaning}: an empty text is near to nothing; give some words")
+        if self.embedder is None:
+            raise UsageError(f"{meaning}: texts cannot be embedded here; pass a vector")
+        embedder = self.embedder()
+        for type in types:
+            table = self.source.catalog.table(type)
+            assert table is not None
+            embed = table.properties[meaning.property.property].embed
+            model = None if embed is None else embed.model
+            if model is not None and not embedder.is_model(model):
+                raise UsageError(
+                    f"{meaning}: the vectors of {type} are made with the model `{model}`, but texts"
+                    f" are embedded with `{embedder.identifier}` here, and their vectors cannot be"
+                    f" compared; set OMNIGRAPH_EMBED_PROVIDER and OMNIGRAPH_EMBED_MODEL so that"
+                    f" `{model}` is used, or pass a vector"
+                )
 
     def column(self, name: str, type: str, positions: Positions) -> pa.Array:
         """The values of a computed property for rows of a type; a position below 0 gives null."""
@@ -245,7 +197,7 @@ class Searches:
             case Rank():
                 found = self._nearness(name, meaning, type, known)
                 nothing = np.isnan(found)
-            case _Share():
+            case Share():
                 found = _looked_up(*self._shares[name, type], known)
                 nothing = np.zeros(len(known), bool)
         self._last[name, type] = known, found, nothing
@@ -254,7 +206,7 @@ class Searches:
     def rank(self, frame: Frame, types: Mapping[str, tuple[str, ...]]) -> None:
         """Rank all matches, for the fusions. Has to come before their columns are asked for."""
         for name, meaning in self.meanings.items():
-            if isinstance(meaning, _Share):
+            if isinstance(meaning, Share):
                 variable = meaning.rank.variable
                 kinds = frame.kinds.get(variable)
                 found = {
@@ -267,9 +219,9 @@ class Searches:
                 }
                 self._rank(name, meaning, {t: p[p >= 0] for t, p in found.items()})
 
-    def _rank(self, name: str, meaning: _Share, found: Mapping[str, Positions]) -> None:
+    def _rank(self, name: str, meaning: Share, found: Mapping[str, Positions]) -> None:
         ranking = meaning.rank.property
-        better_high = self._function(ranking) == "bm25"
+        better_high = function_of(self.meanings[ranking]) == "bm25"
         scores, kinds, positions = [], [], []
         for place, (type, mine) in enumerate(found.items()):
             column = self.column(ranking, type, mine)
@@ -306,10 +258,6 @@ class Searches:
             ]
             found[rows] = ranks(pa.concat_arrays(ids), False)
         return found
-
-    def _function(self, name: str) -> str:
-        meaning = self.meanings[name]
-        return "rrf" if isinstance(meaning, _Share) else meaning.function
 
     # --- texts ---
 
@@ -485,7 +433,10 @@ class Searches:
         wanted = value(meaning.query, self.given)
         if wanted is None or not len(positions):
             return np.full(len(positions), np.nan)
-        vector = np.asarray(wanted, np.float64)
+        if isinstance(wanted, str):
+            vector = self._vectors[wanted, _size(meaning)]
+        else:
+            vector = np.asarray(wanted, np.float64)
         column = meaning.property.property
         image = self.source.image(type)
         few = len(positions) * _FEW < image.rows or image.rows <= _SMALL
@@ -500,6 +451,13 @@ class Searches:
                 whole[rows] = distances(vectors, vector)
             self._distances[name, type] = whole
         return self._distances[name, type][positions]
+
+
+def _size(meaning: Rank) -> int:
+    """How many numbers the vectors have that `nearest` compares."""
+    type = meaning.property.type
+    assert type is not None and type.dimension is not None
+    return type.dimension
 
 
 def distances(vectors: pa.Array, vector: Floats) -> Floats:

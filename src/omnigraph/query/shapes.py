@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import StorageError
 from omnigraph.query.images import TableImage, TableKey
-from omnigraph.query.topology import Adjacency, Ints, Topology
+from omnigraph.query.topology import Adjacency, Ints, Lists, Packed, Topology
 from omnigraph.storage.tables import ROW_ID, TableSnapshot
 
 #: How many shapes are kept in memory, and how many of one edge table on disk.
@@ -36,6 +37,8 @@ _MOST_CHANGES = 4096
 _FEWEST_CHANGES = 16
 _PART = 8
 _KEYS = "keys.json"
+#: Is there when no two edges join the same nodes.
+_SET = "set"
 _ARRAYS = ("out_starts", "out_ends", "out_edges", "in_starts", "in_ends", "in_edges")
 
 
@@ -112,22 +115,30 @@ class Shapes:
     def _read(self, place: Path) -> Topology | None:
         try:
             arrays = [np.load(place / f"{name}.npy", mmap_mode="r") for name in _ARRAYS]
+            is_set = (place / _SET).exists()
         except (OSError, ValueError):
             return None
-        out = Adjacency(arrays[0], (arrays[1], arrays[2]))
-        return Topology(out, Adjacency(arrays[3], (arrays[4], arrays[5])))
+        out = Packed(arrays[0], Lists(arrays[1], arrays[2]), is_set=is_set)
+        into = Packed(arrays[3], Lists(arrays[4], arrays[5]), is_set=is_set)
+        return Topology(out.adjacency, into.adjacency)
 
     def _write(self, tables: EdgeTables, shape: Topology) -> None:
         """Keep a shape on disk. It can be made again, so nothing depends on this."""
         if self._folder is None or shape.count < _WORTH_A_FILE:
             return
-        sides = (shape.out, shape.into)
-        arrays = [a for side in sides for a in (side.starts, side.neighbours, side.edges)]
+        sides = (shape.out.packed, shape.into.packed)
+        arrays = [
+            array
+            for side in sides
+            for array in (side.starts, side.lists.neighbours, side.lists.edges)
+        ]
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
             made = Path(tempfile.mkdtemp(dir=self._folder, prefix="."))
             try:
                 (made / _KEYS).write_text(json.dumps(tables.keys))
+                if shape.out.packed.is_set:
+                    (made / _SET).touch()
                 for name, array in zip(_ARRAYS, arrays, strict=True):
                     np.save(made / f"{name}.npy", array)
                 # What is there already could not be read.
@@ -184,18 +195,32 @@ def patched(before: EdgeTables, shape: Topology, now: EdgeTables) -> Topology | 
         if len(removed) > most:
             return None
     rows = now.edges.read(["src", "dst"], places=True, fragments=[f.id for f in added])
-    ends = []
-    for column, image in (("src", now.source), ("dst", now.target)):
-        ids = pc.unique(rows[column])
-        found = image.snapshot.find("id", ids, ["id"])
-        at = pc.index_in(rows[column].combine_chunks(), value_set=found["id"].combine_chunks())
-        positions = found[ROW_ID].combine_chunks().take(at)
-        if positions.null_count:
-            return None
-        ends.append(positions.to_numpy().astype(np.int64))
+    ends = _positions(now, rows["src"].combine_chunks(), rows["dst"].combine_chunks())
+    if ends is None:
+        return None
     edges: Ints = rows[ROW_ID].to_numpy().astype(np.int64)
     sizes = (_size(shape.out, ends[0]), _size(shape.into, ends[1]))
     return shape.patched(removed, ends[0], ends[1], edges, sizes)
+
+
+def _positions(tables: EdgeTables, *ids: pa.Array) -> list[Ints] | None:
+    """The positions of the nodes at both ends of some edges; None when one is not there."""
+    images = (tables.source, tables.target)
+    found: list[pa.Table] = []
+    for place, (image, mine) in enumerate(zip(images, ids, strict=True)):
+        if place and images[0] is image:
+            found.append(found[0])
+        else:
+            both = pa.concat_arrays(ids) if images[0] is images[1] else mine
+            found.append(image.snapshot.find("id", both.unique(), ["id"]))
+    ends: list[Ints] = []
+    for table, mine in zip(found, ids, strict=True):
+        at = pc.index_in(mine, value_set=table["id"].combine_chunks())
+        positions = table[ROW_ID].combine_chunks().take(at)
+        if positions.null_count:
+            return None
+        ends.append(positions.to_numpy().astype(np.int64))
+    return ends
 
 
 def _size(side: Adjacency, ends: Ints) -> int:

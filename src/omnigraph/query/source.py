@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omnigraph.history.manifest import ManifestState
 from omnigraph.history.repository import Repository
 from omnigraph.language import Catalog
-from omnigraph.query.images import ImageCache, TableImage, TableKey
-from omnigraph.query.shapes import EdgeTables, Shapes
+from omnigraph.query.images import TableImage, TableKey
+from omnigraph.query.shapes import EdgeTables
 from omnigraph.query.topology import Adjacency, Topology
 from omnigraph.storage.tables import TableSnapshot
 
-
-class Caches:
-    """What queries of one graph share."""
-
-    def __init__(self, image_bytes: int, folder: Path | None = None) -> None:
-        self.images = ImageCache(image_bytes)
-        self.shapes = Shapes(folder)
+if TYPE_CHECKING:
+    from omnigraph.query.caches import Caches
 
 
 class Source:
@@ -39,6 +34,11 @@ class Source:
         """The schema."""
         return self._repository.catalog
 
+    @property
+    def magnitudes(self) -> tuple[int, ...]:
+        """How large the tables are, in powers of two."""
+        return self._state.magnitudes
+
     def rows(self, type: str) -> int:
         """How many rows a type has."""
         table = self._state.by_name(type)
@@ -54,7 +54,9 @@ class Source:
             table = self._state.by_name(type)
             assert table is not None
             self._images[type] = self._caches.images.image(
-                self._key(type), lambda: self._repository.tables.open(table.ref, table.version)
+                self._key(type),
+                table.rows,
+                lambda: self._repository.tables.open(table.ref, table.version),
             )
         return self._images[type]
 

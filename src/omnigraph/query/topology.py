@@ -1,12 +1,12 @@
 """The shape of a graph: for each edge table its neighbours by position, out and in.
 
 Built once per version of an edge table from its ids, kept in memory and on disk. When a few edges
-change, the arrays of the version before are patched instead of built anew.
+change, the neighbours of the nodes at their ends are laid over the arrays of the version before:
+nothing is built or copied that has not changed.
 """
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,26 +16,56 @@ import numpy.typing as npt
 from omnigraph.query.images import Positions
 
 Ints = npt.NDArray[np.int64]
+Ends = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Neighbours and their edges, by place.
+
+    Attributes:
+        neighbours: Positions of neighbours.
+        edges: The row ids of the edges to them.
+    """
+
+    neighbours: Ends
+    edges: Ints
+
+    def __len__(self) -> int:
+        return len(self.neighbours)
+
+
+_NONE = np.zeros(0, np.int64)
+_NOTHING = Lists(np.zeros(0, np.int32), _NONE)
+#: As many neighbours are laid over others in any case.
+_MOST_OVER = 1 << 16
 
 
 class Adjacency:
-    """Neighbours in one direction.
+    """Neighbours in one direction; those of one position are together and in ascending order.
+
+    Every neighbour has a place. The places of `base` come first; then those of `over`, which has
+    the neighbours of positions that have changed since.
 
     Attributes:
-        starts: Where the neighbours of each position start; one more than there are positions.
+        first: Where the neighbours of each position start.
+        degrees: How many neighbours each position has.
     """
 
     def __init__(
         self,
-        starts: Ints,
-        arrays: tuple[npt.NDArray[np.int32], Ints] | Patch,
-        *,
-        is_set: bool | None = None,
+        first: Ints,
+        degrees: Ints,
+        base: Packed,
+        over: Lists = _NOTHING,
+        touched: Ints = _NONE,
     ) -> None:
-        self.starts = starts
-        self._arrays = arrays
-        self._is_set = is_set
-        self._guard = threading.Lock()
+        self.first = first
+        self.degrees = degrees
+        self._base = base
+        self._over = over
+        #: The positions whose neighbours are in `over`, ascending.
+        self._touched = touched
 
     @staticmethod
     def build(sources: Ints, targets: Ints, edges: Ints, size: int) -> Adjacency:
@@ -43,69 +73,123 @@ class Adjacency:
         order = np.argsort((sources << 32) | targets, kind="stable")
         starts = np.zeros(size + 1, np.int64)
         np.cumsum(np.bincount(sources, minlength=size), out=starts[1:])
-        return Adjacency(starts, (targets[order].astype(np.int32), edges[order]))
-
-    @property
-    def neighbours(self) -> npt.NDArray[np.int32]:
-        """All neighbours, those of one position together and in ascending order."""
-        return self._made()[0]
-
-    @property
-    def edges(self) -> Ints:
-        """The edge of each neighbour, by its row id."""
-        return self._made()[1]
-
-    def _made(self) -> tuple[npt.NDArray[np.int32], Ints]:
-        with self._guard:
-            if isinstance(self._arrays, Patch):
-                self._arrays = self._arrays.applied()
-            return self._arrays
-
-    def __len__(self) -> int:
-        return int(self.starts[-1])
+        return Packed(starts, Lists(targets[order].astype(np.int32), edges[order])).adjacency
 
     @cached_property
-    def degrees(self) -> Ints:
-        """How many edges each position has."""
-        return np.diff(self.starts)
+    def count(self) -> int:
+        """How many edges there are."""
+        return int(self.degrees.sum())
+
+    def __len__(self) -> int:
+        return self.count
 
     @property
     def size(self) -> int:
         """How many positions there are."""
-        return len(self.starts) - 1
+        return len(self.first)
+
+    # --- single neighbours ---
+
+    def counts(self, positions: Positions) -> Ints:
+        """How many neighbours each of some positions has."""
+        inside = (positions >= 0) & (positions < self.size)
+        if inside.all():
+            return self.degrees[positions]
+        if not self.size:
+            return np.zeros(len(positions), np.int64)
+        return np.where(inside, self.degrees[np.where(inside, positions, 0)], 0)
+
+    def places(self, positions: Positions, counts: Ints) -> Ints:
+        """Where the neighbours of some positions are, one position's after the other's."""
+        total = int(counts.sum())
+        if not total:
+            return np.zeros(0, np.int64)
+        filled = counts > 0
+        first = self.first[positions[filled]]
+        sizes = counts[filled]
+        steps = np.ones(total, np.int64)
+        steps[0] = first[0]
+        steps[np.cumsum(sizes)[:-1]] = first[1:] - (first[:-1] + sizes[:-1] - 1)
+        return np.cumsum(steps)
+
+    def ends(self, places: Ints) -> Positions:
+        """The neighbours at some places."""
+        return self._at(places, self._base.lists.neighbours, self._over.neighbours)
+
+    def edges(self, places: Ints) -> Ints:
+        """The row ids of the edges to the neighbours at some places."""
+        return self._at(places, self._base.lists.edges, self._over.edges)
+
+    def _at(
+        self, places: Ints, base: npt.NDArray[np.integer], over: npt.NDArray[np.integer]
+    ) -> Ints:
+        if not len(over):
+            return base[places].astype(np.int64)
+        found = np.empty(len(places), np.int64)
+        below = places < len(base)
+        found[below] = base[places[below]]
+        found[~below] = over[places[~below] - len(base)]
+        return found
+
+    def between(self, sources: Positions, targets: Positions) -> tuple[Ints, Ints]:
+        """Where the edges between pairs start, and how many there are."""
+        wanted = (sources << 32) | targets
+        keys = self._base.keys
+        start = np.searchsorted(keys, wanted, "left")
+        counts = np.searchsorted(keys, wanted, "right") - start
+        if len(self._touched):
+            over = np.isin(sources, self._touched)
+            keys = (np.repeat(self._touched, self.degrees[self._touched]) << 32) | (
+                self._over.neighbours
+            )
+            first = np.searchsorted(keys, wanted[over], "left")
+            start[over] = first + len(self._base.lists)
+            counts[over] = np.searchsorted(keys, wanted[over], "right") - first
+        return start, counts
+
+    # --- all neighbours ---
+
+    def gather(self, weights: Ints) -> Ints:
+        """For each position the sum of its neighbours' weights."""
+        starts = self._base.starts
+        found = np.zeros(self.size, np.int64)
+        found[: len(starts) - 1] = _sums(weights, self._base.lists.neighbours, starts)
+        if len(self._touched):
+            starts = np.concatenate([[0], np.cumsum(self.degrees[self._touched])])
+            found[self._touched] = _sums(weights, self._over.neighbours, starts)
+        return found
+
+    @cached_property
+    def packed(self) -> Packed:
+        """The same neighbours without anything laid over others."""
+        if not len(self._touched) and self.size == len(self._base.starts) - 1:
+            return self._base
+        places = self.places(np.arange(self.size), self.degrees)
+        starts = np.concatenate([[0], np.cumsum(self.degrees)])
+        neighbours = self.ends(places).astype(np.int32)
+        return Packed(starts, Lists(neighbours, self.edges(places)))
 
     @cached_property
     def distinct(self) -> Adjacency:
         """Each neighbour once, however many edges lead there; which edge is not told."""
-        if self._is_set or not len(self):
+        if not len(self._touched):
+            return self if self._base.is_set else self._base.distinct.adjacency
+        degrees = self.degrees[self._touched]
+        over = _without_repeats(_starts(degrees), self._over)
+        if self._base.is_set and len(over[1]) == len(self._over):
             return self
-        neighbours = self.neighbours
-        again = np.zeros(len(neighbours), bool)
-        again[1:] = neighbours[1:] == neighbours[:-1]
-        inner = self.starts[1:-1]
-        again[inner[inner < len(again)]] = False
-        self._is_set = not again.any()
-        if self._is_set:
-            return self
-        kept = ~again
-        before = np.concatenate([[0], np.cumsum(kept)])
-        return Adjacency(before[self.starts], (neighbours[kept], self.edges[kept]), is_set=True)
+        base = self._base.distinct
+        made = Adjacency(
+            _extended(base.starts[:-1], self.size), _extended(base.degrees, self.size), base
+        )
+        return made._laid_over(self._touched, np.diff(over[0]), over[1])
 
-    def has(self, source: int, target: int) -> bool:
-        """True when there is an edge between two positions."""
-        if source >= self.size:
-            return False
-        mine = self.neighbours[self.starts[source] : self.starts[source + 1]]
-        at = int(np.searchsorted(mine, target))
-        return at < len(mine) and int(mine[at]) == target
+    # --- changes ---
 
     def patched(
         self, removed: Ints, sources: Ints, targets: Ints, edges: Ints, size: int
     ) -> Adjacency:
         """The same edges without some and with others.
-
-        The arrays are put together when somebody looks at them; how many neighbours a position
-        has is known at once.
 
         Args:
             removed: Row ids of edges to leave out.
@@ -114,100 +198,82 @@ class Adjacency:
             edges: Their row ids.
             size: How many positions there are now.
         """
-        starts = self.starts
-        if size > self.size:
-            starts = np.concatenate([starts, np.full(size - self.size, starts[-1])])
-        drop = np.zeros(0, np.int64)
-        if len(removed):
-            drop = np.flatnonzero(np.isin(self.edges, removed))
-        change = np.zeros(len(starts), np.int64)
-        np.add.at(change, sources + 1, 1)
-        if len(drop):
-            np.add.at(change, np.searchsorted(starts, drop, "right"), -1)
-        order = np.argsort((sources << 32) | targets, kind="stable")
-        sources, targets, edges = sources[order], targets[order], edges[order]
-        pairs = list(zip(sources.tolist(), targets.tolist(), strict=True))
-        is_set = self._is_set and len(set(pairs)) == len(pairs)
-        is_set = is_set and not any(self.has(a, b) for a, b in pairs)
-        patch = Patch(self, starts, drop, sources, targets, edges)
-        return Adjacency(starts + np.cumsum(change), patch, is_set=True if is_set else None)
+        touched = np.unique(np.concatenate([self._touched, sources, self._starts_of(removed)]))
+        known = touched[touched < self.size]
+        counts = self.counts(known)
+        places = self.places(known, counts)
+        old_edges = self.edges(places)
+        stays = ~np.isin(old_edges, removed)
+        all_sources = np.concatenate([np.repeat(known, counts)[stays], sources])
+        all_targets = np.concatenate([self.ends(places)[stays], targets])
+        all_edges = np.concatenate([old_edges[stays], edges])
+        order = np.argsort((all_sources << 32) | all_targets, kind="stable")
+        at = np.searchsorted(touched, all_sources)
+        over = Lists(all_targets[order].astype(np.int32), all_edges[order])
+        made = Adjacency(
+            _extended(self.first, size), _extended(self.degrees, size), self._base
+        )._laid_over(touched, np.bincount(at, minlength=len(touched)), over)
+        # Much that is laid over makes everything slower than putting it in its place.
+        return made.packed.adjacency if len(over) > max(_MOST_OVER, len(made) // 8) else made
+
+    def _laid_over(self, touched: Ints, degrees: Ints, over: Lists) -> Adjacency:
+        first, all_degrees = self.first.copy(), self.degrees.copy()
+        first[touched] = len(self._base.lists) + _starts(degrees)[:-1]
+        all_degrees[touched] = degrees
+        return Adjacency(first, all_degrees, self._base, over, touched)
+
+    def _starts_of(self, edges: Ints) -> Ints:
+        """The positions that some edges start from."""
+        if not len(edges):
+            return _NONE
+        base = np.flatnonzero(np.isin(self._base.lists.edges, edges))
+        found = np.searchsorted(self._base.starts, base, "right") - 1
+        over = np.isin(self._over.edges, edges)
+        return np.concatenate([found, np.repeat(self._touched, self.degrees[self._touched])[over]])
+
+
+class Packed:
+    """Neighbours of all positions, one position's after the other's.
+
+    Attributes:
+        starts: Where the neighbours of each position start; one more than there are positions.
+        lists: The neighbours.
+    """
+
+    def __init__(self, starts: Ints, lists: Lists, *, is_set: bool | None = None) -> None:
+        self.starts = starts
+        self.lists = lists
+        self._is_set = is_set
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The neighbours, as queries follow them."""
+        return Adjacency(self.starts[:-1], self.degrees, self)
+
+    @cached_property
+    def degrees(self) -> Ints:
+        """How many neighbours each position has."""
+        return np.diff(self.starts)
 
     @cached_property
     def keys(self) -> Ints:
         """Source and target of each edge as one number, ascending."""
-        sources = np.repeat(np.arange(self.size), self.degrees)
-        return (sources << 32) | self.neighbours
+        sources = np.repeat(np.arange(len(self.starts) - 1), self.degrees)
+        return (sources << 32) | self.lists.neighbours
 
-    def counts(self, positions: Positions) -> Ints:
-        """How many neighbours each of some positions has."""
-        inside = (positions >= 0) & (positions < self.size)
-        if inside.all():
-            return self.starts[positions + 1] - self.starts[positions]
-        safe = np.where(inside, positions, 0)
-        if not self.size:
-            return np.zeros(len(positions), np.int64)
-        return np.where(inside, self.starts[safe + 1] - self.starts[safe], 0)
+    @property
+    def is_set(self) -> bool:
+        """True when no two edges join the same positions."""
+        if self._is_set is None:
+            self._is_set = not _repeats(self.starts, self.lists.neighbours).any()
+        return self._is_set
 
-    def places(self, positions: Positions, counts: Ints) -> Ints:
-        """Where the neighbours of some positions are, one position's after the other's."""
-        total = int(counts.sum())
-        if not total:
-            return np.zeros(0, np.int64)
-        filled = counts > 0
-        first = self.starts[positions[filled]]
-        sizes = counts[filled]
-        steps = np.ones(total, np.int64)
-        steps[0] = first[0]
-        steps[np.cumsum(sizes)[:-1]] = first[1:] - (first[:-1] + sizes[:-1] - 1)
-        return np.cumsum(steps)
-
-    def between(self, sources: Positions, targets: Positions) -> tuple[Ints, Ints]:
-        """Where the edges between pairs start, and how many there are."""
-        wanted = (sources << 32) | targets
-        start = np.searchsorted(self.keys, wanted, "left")
-        return start, np.searchsorted(self.keys, wanted, "right") - start
-
-    def gather(self, weights: Ints) -> Ints:
-        """For each position the sum of its neighbours' weights."""
-        sums = np.zeros(len(self) + 1, np.int64)
-        np.cumsum(weights[self.neighbours], out=sums[1:])
-        return sums[self.starts[1:]] - sums[self.starts[:-1]]
-
-
-@dataclass(frozen=True)
-class Patch:
-    """A change of the neighbours of another version.
-
-    Attributes:
-        base: What is changed.
-        starts: Its starts, for the positions there are now.
-        drop: The places of neighbours to leave out.
-        sources: Where new edges start, in ascending order; `targets` and `edges` go with them.
-    """
-
-    base: Adjacency
-    starts: Ints
-    drop: Ints
-    sources: Ints
-    targets: Ints
-    edges: Ints
-
-    def applied(self) -> tuple[npt.NDArray[np.int32], Ints]:
-        """The arrays with the change."""
-        neighbours, edges = self.base.neighbours, self.base.edges
-        at = np.empty(len(self.sources), np.int64)
-        for place, (source, target) in enumerate(
-            zip(self.sources.tolist(), self.targets.tolist(), strict=True)
-        ):
-            first, last = self.starts[source], self.starts[source + 1]
-            at[place] = first + np.searchsorted(neighbours[first:last], target, "right")
-        neighbours = np.insert(neighbours, at, self.targets.astype(np.int32))
-        edges = np.insert(edges, at, self.edges)
-        if len(self.drop):
-            # What is left out moved on by what was put in before it.
-            moved = self.drop + np.searchsorted(at, self.drop, "right")
-            neighbours, edges = np.delete(neighbours, moved), np.delete(edges, moved)
-        return neighbours, edges
+    @cached_property
+    def distinct(self) -> Packed:
+        """Each neighbour once."""
+        if self.is_set:
+            return self
+        return Packed(*_without_repeats(self.starts, self.lists), is_set=True)
 
 
 @dataclass(frozen=True)
@@ -230,15 +296,16 @@ class Topology:
     @cached_property
     def both(self) -> Adjacency:
         """Edges from both ends; one that starts and ends at the same node is there once."""
-        out = self.out
-        sources = np.repeat(np.arange(out.size), out.degrees)
-        targets = out.neighbours.astype(np.int64)
+        out = self.out.packed
+        sources = np.repeat(np.arange(len(out.degrees)), out.degrees)
+        targets = out.lists.neighbours.astype(np.int64)
+        edges = out.lists.edges
         loops = sources == targets
         return Adjacency.build(
             np.concatenate([sources, targets[~loops]]),
             np.concatenate([targets, sources[~loops]]),
-            np.concatenate([out.edges, out.edges[~loops]]),
-            max(out.size, self.into.size),
+            np.concatenate([edges, edges[~loops]]),
+            max(self.out.size, self.into.size),
         )
 
     @property
@@ -259,3 +326,37 @@ class Topology:
             self.out.patched(removed, sources, targets, edges, sizes[0]),
             self.into.patched(removed, targets, sources, edges, sizes[1]),
         )
+
+
+def _sums(weights: Ints, neighbours: Ends, starts: Ints) -> Ints:
+    """The sum of the weights of each list of neighbours."""
+    sums = np.zeros(len(neighbours) + 1, np.int64)
+    np.cumsum(weights[neighbours], out=sums[1:])
+    return sums[starts[1:]] - sums[starts[:-1]]
+
+
+def _starts(degrees: Ints) -> Ints:
+    return np.concatenate([[0], np.cumsum(degrees)])
+
+
+def _repeats(starts: Ints, neighbours: Ends) -> npt.NDArray[np.bool_]:
+    """Which neighbours are the same as the one before, of the same position."""
+    again = np.zeros(len(neighbours), bool)
+    again[1:] = neighbours[1:] == neighbours[:-1]
+    inner = starts[1:-1]
+    again[inner[inner < len(again)]] = False
+    return again
+
+
+def _without_repeats(starts: Ints, lists: Lists) -> tuple[Ints, Lists]:
+    """Lists with each neighbour once."""
+    kept = ~_repeats(starts, lists.neighbours)
+    before = _starts(kept.astype(np.int64))
+    return before[starts], Lists(lists.neighbours[kept], lists.edges[kept])
+
+
+def _extended(array: Ints, size: int) -> Ints:
+    """An array with zeros for new positions."""
+    if size <= len(array):
+        return array
+    return np.concatenate([array, np.zeros(size - len(array), np.int64)])

@@ -13,11 +13,24 @@ from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.types import STRING
 from omnigraph.query.frames import Frame
 from omnigraph.query.images import Positions
-from omnigraph.query.search import SearchedSource, is_computed
+from omnigraph.query.search import SearchedSource
+from omnigraph.query.searched import IDENTITY, is_computed
 from omnigraph.query.source import Source
 
 #: Per variable the node or edge types it may be bound to.
 Types = dict[str, tuple[str, ...]]
+
+
+def identities(source: Source, types: tuple[str, ...], variable: str, frame: Frame) -> pa.Array:
+    """Numbers that tell nodes or edges of any types apart; null for none."""
+    numbers = {table.name: place for place, table in enumerate(source.catalog.tables())}
+    positions = frame.columns[variable]
+    found = positions * len(numbers)
+    if len(types) == 1:
+        found = found + numbers[types[0]]
+    else:
+        found = found + np.array([numbers[type] for type in types])[frame.kinds[variable]]
+    return pa.array(found, mask=positions < 0)
 
 
 class Values:
@@ -68,8 +81,10 @@ class Values:
         return column
 
     def _computed(self, variable: str, name: str) -> pa.Array:
-        """What a search gives."""
+        """What a search gives, or which node it is."""
         types = self._types[variable]
+        if name == IDENTITY:
+            return identities(self._source, types, variable, self._frame)
         if len(types) > 1:
             return self._mixed(variable, types, name)
         return self._searched(types[0], self._frame.columns[variable], name)

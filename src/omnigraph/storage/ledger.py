@@ -8,6 +8,7 @@ Lance call commits by itself.
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,8 @@ PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 _KEY = "object_id"
 _CONFLICTS = ("Too many concurrent writers", "concurrent transaction", "conflict")
 _READ_ATTEMPTS = 5
+#: Lance names the file of a version by what is left to this number.
+_LAST_VERSION = 2**64 - 1
 #: Rows of a fragment that compaction leaves as it is.
 _FULL = 4096
 
@@ -83,6 +86,20 @@ class Ledger:
     def version(self, branch: str | None) -> int:
         """The newest version on a branch."""
         return int(self._open(branch).version)
+
+    def is_newest(self, branch: str | None, version: int) -> bool:
+        """True when a version is surely the newest one; False asks to look closer.
+
+        Versions are files that are numbered downwards, and the oldest are removed first. So one
+        that is there, without the next one, is the newest.
+        """
+        if branch is not None or not self.location.is_local:
+            return False
+        folder = f"{self.location.child(self._path)}/_versions"
+        number = _LAST_VERSION - version
+        return os.path.exists(f"{folder}/{number:020}.manifest") and not os.path.exists(
+            f"{folder}/{number - 1:020}.manifest"
+        )
 
     def read(self, branch: str | None, where: str) -> tuple[LedgerVersion, pa.Table]:
         """The newest version on a branch, with the places of the rows that match, and the rows."""

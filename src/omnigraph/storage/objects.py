@@ -89,6 +89,14 @@ class Objects:
             except FileNotFoundError:
                 return
 
+    def move(self, path: str, target: str) -> None:
+        """Move an object; fine when it was moved already."""
+        with _storage_errors(self.location.child(path)):
+            try:
+                obstore.rename(self._store, self._key(path), self._key(target))
+            except FileNotFoundError:
+                obstore.head(self._store, self._key(target))
+
     def paths(self, folder: str) -> list[str]:
         """The paths of all objects below a folder, sorted."""
         with _storage_errors(self.location.child(folder)):

@@ -63,24 +63,29 @@ def stage_patch(snapshot: TableSnapshot, patch: Patch) -> StagedWrite | None:
         addresses = [removed] if removed is not None else []
         if changed is not None:
             assert patch.changed_at is not None
-            _keep_row_ids(fragments, patch.changed_at[ROW_ID])
+            keep_row_ids(fragments, patch.changed_at[ROW_ID])
             addresses.append(patch.changed_at[ROW_ADDRESS])
         updated, emptied = without(dataset, np.concatenate([a.to_numpy() for a in addresses]))
         if not written:
             # Lance wants a predicate for its log; the rows are told by the fragments.
             operation: Any = LanceOperation.Delete(updated, emptied, "false")
             return staged(snapshot, "delete", operation, **counts)
-        operation = LanceOperation.Update(
-            removed_fragment_ids=emptied,
-            updated_fragments=updated,
-            new_fragments=fragments,
-            # All columns are written anew: no index covers the new fragments.
-            fields_for_preserving_frag_bitmap=sorted(
-                {field for f in fragments for file in f.files for field in file.fields}
-            ),
-            update_mode="rewrite_rows",
-        )
+        operation = replacing(updated, emptied, fragments)
     return staged(snapshot, "merge", operation, **counts)
+
+
+def replacing(updated: list[Any], emptied: list[int], fragments: list[Any]) -> Any:
+    """The operation by which rows of new fragments take the place of others."""
+    return LanceOperation.Update(
+        removed_fragment_ids=emptied,
+        updated_fragments=updated,
+        new_fragments=fragments,
+        # All columns are written anew: no index covers the new fragments.
+        fields_for_preserving_frag_bitmap=sorted(
+            {field for f in fragments for file in f.files for field in file.fields}
+        ),
+        update_mode="rewrite_rows",
+    )
 
 
 def new_fragments(dataset: LanceDataset, rows: pa.Table) -> list[Any]:
@@ -99,7 +104,7 @@ def new_fragments(dataset: LanceDataset, rows: pa.Table) -> list[Any]:
     )
 
 
-def _keep_row_ids(fragments: list[Any], row_ids: pa.ChunkedArray) -> None:
+def keep_row_ids(fragments: list[Any], row_ids: pa.ChunkedArray) -> None:
     """Give the first rows the ids of those that they replace; the others get ids of their own."""
     start = 0
     for fragment in fragments:

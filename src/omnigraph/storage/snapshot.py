@@ -75,11 +75,12 @@ class FragmentState:
 class TableSnapshot:
     """One version of one table, for reading."""
 
-    __slots__ = ("_dataset", "ref")
+    __slots__ = ("_dataset", "_fragments", "ref")
 
     def __init__(self, ref: TableRef, dataset: LanceDataset) -> None:
         self.ref = ref
         self._dataset = dataset
+        self._fragments: dict[str, FragmentState] | None = None
 
     @property
     def version(self) -> int:
@@ -104,12 +105,18 @@ class TableSnapshot:
 
     def fragments(self) -> dict[str, FragmentState]:
         """The table's fragments by the name of their first file, which no other ever has."""
+        if self._fragments is None:
+            self._fragments = self._read_fragments()
+        return self._fragments
+
+    def _read_fragments(self) -> dict[str, FragmentState]:
         found = {}
         for fragment in self._dataset.get_fragments():
             metadata = fragment.metadata
             deleted = metadata.deletion_file
             signature = None if deleted is None else (deleted.read_version, deleted.id)
-            found[str(metadata.files[0].path)] = FragmentState(
+            # `path` would make a class each time it is asked for.
+            found[metadata.files[0]._path] = FragmentState(
                 fragment.fragment_id, metadata.physical_rows, signature
             )
         return found
@@ -176,10 +183,12 @@ class TableSnapshot:
         where: str | None = None,
         *,
         places: bool = False,
+        fragments: Sequence[int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Read in batches, for more rows than fit into memory."""
+        """Read in batches, for more rows than fit into memory; see `read`."""
         with table_errors(self.ref):
-            yield from self._scanner(columns, where, None, places).to_batches()
+            scanner = self._scanner(columns, where, None, places, None, fragments)
+            yield from scanner.to_batches()
 
     def find(
         self,

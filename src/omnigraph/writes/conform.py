@@ -144,7 +144,7 @@ def fit_column(
         text = f"{_shown(value)} is not {value_type.as_nullable(False).noun}"
         if id is None:
             text += f" (row {place} of the batch)"
-        found.add(type, None if id is None else str(id), name, value, "type", text)
+        found.add(type, None if id is None else str(id), name, value, "type", text, place)
         if found.total > MOST_SHOWN:
             break
     return None

@@ -26,6 +26,7 @@ from omnigraph.language.query.operand_types import (
     arithmetic_type,
     cast_hint,
     comparable,
+    empty_like,
     is_bool,
     is_empty,
     listing,
@@ -364,6 +365,7 @@ class ExpressionChecker:
         elif operator == "starts_with":
             fits = self.fits_prefix(node, left, right)
         else:
+            left, right = empty_like(left, right), empty_like(right, left)
             fits = self.fits_comparison(node, left, right)
         return Compare(operator, left, right) if fits else None
 

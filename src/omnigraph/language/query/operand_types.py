@@ -55,6 +55,13 @@ def is_empty(checked: Checked) -> bool:
     return isinstance(checked, Constant) and checked.value == []
 
 
+def empty_like(checked: Checked, other: Checked) -> Checked:
+    """The empty list literal as a list of what another list holds; anything else as it is."""
+    if is_empty(checked) and other.type is not None and other.type.is_list:
+        return Constant([], other.type.as_nullable(False))
+    return checked
+
+
 def arithmetic_type(operator: str, a: ValueType, b: ValueType) -> ValueType:
     """The type of an arithmetic operation on two numbers."""
     nullable = a.nullable or b.nullable

@@ -128,4 +128,4 @@ class _Group:
             value = held[0] if len(held) == 1 else held
             type = self.delta.type.name
             self.found.add(type, row["id"], ", ".join(self.group), value, "unique", text)
-        self.found.total += max(0, taken.num_rows - MOST_SHOWN)
+        self.found.count("unique", taken.num_rows - MOST_SHOWN)

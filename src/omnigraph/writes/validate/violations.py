@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,7 +24,12 @@ class Violations:
 
     def __init__(self) -> None:
         self.found: list[Violation] = []
-        self.total = 0
+        #: In the same order, which of the rows that were looked at it is about, if one.
+        self.places: list[int | None] = []
+        #: All rows that something is wrong with, by their places; some may be there twice.
+        self.broken: list[npt.NDArray[np.int64]] = []
+        #: How often each rule is broken.
+        self.counts: Counter[str] = Counter()
         #: Values that were of the wrong type: they are not missing as well.
         self._unfit: set[tuple[str, str | None, str | None]] = set()
 
@@ -33,14 +41,30 @@ class Violations:
         value: Any,
         rule: str,
         message: str,
+        place: int | None = None,
     ) -> None:
         """Note one violation. `message` says what is wrong with the value, not where it is."""
+        if place is not None:
+            self.broken.append(np.array([place]))
+        self._add(type, id, property, value, rule, message, place)
+
+    def _add(
+        self,
+        type: str,
+        id: str | None,
+        property: str | None,
+        value: Any,
+        rule: str,
+        message: str,
+        place: int | None,
+    ) -> None:
         if rule == "type":
             self._unfit.add((type, id, property))
         elif rule == "required" and (type, id, property) in self._unfit:
             return
-        self.total += 1
+        self.counts[rule] += 1
         if len(self.found) < MOST_SHOWN:
+            self.places.append(place)
             where = type if id is None else f"{type} {show(id)}"
             where += f", `{property}`" if property else ""
             plain = _plain(value)
@@ -60,14 +84,23 @@ class Violations:
         count = int(pc.sum(broken).as_py() or 0)
         if not count:
             return
-        left = MOST_SHOWN - len(self.found)
-        if left > 0:
-            places = pc.indices_nonzero(broken)[:left]
-            bad_ids, bad_values = ids.take(places).to_pylist(), values.take(places).to_pylist()
-            for id, value in zip(bad_ids, bad_values, strict=True):
-                self.add(type, id, property, value, rule, message(value))
-            count -= len(bad_ids)
-        self.total += count
+        every = pc.indices_nonzero(broken)
+        self.broken.append(every.to_numpy().astype(np.int64))
+        places = every[: max(0, MOST_SHOWN - len(self.found))]
+        bad_ids, bad_values = ids.take(places).to_pylist(), values.take(places).to_pylist()
+        for id, value, place in zip(bad_ids, bad_values, places.to_pylist(), strict=True):
+            self._add(type, id, property, value, rule, message(value), place)
+        self.count(rule, count - len(bad_ids))
+
+    def count(self, rule: str, more: int) -> None:
+        """Note violations that are not described."""
+        if more > 0:
+            self.counts[rule] += more
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return self.counts.total()
 
     def refuse(self) -> None:
         """Raise what was found, if anything was.

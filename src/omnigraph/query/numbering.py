@@ -1,0 +1,182 @@
+"""Numbers for groups: equal keys have equal numbers, in every block of matches.
+
+Keys are compared as numbers and not as values: a node's position tells it from others, and a
+column that is in memory has its values numbered already. Only what is computed is numbered here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.compute.evaluate import Given, evaluate
+from omnigraph.compute.keys import one_zero, physical
+from omnigraph.language.query.expressions import Checked, Entity, PropertyOf
+from omnigraph.language.schema.catalog import TableType
+from omnigraph.query.frames import Frame
+from omnigraph.query.searched import is_computed
+from omnigraph.query.source import Source
+from omnigraph.query.topology import Ints
+from omnigraph.query.values import Types, Values, identities
+
+#: Keys are put together into numbers below this, so that they fit into 64 bits.
+_MOST = 1 << 62
+#: A column is numbered as a whole when a block has at least this part of its rows.
+_PART = 4
+
+
+class Numbering:
+    """Gives each different value a number, the same in every block."""
+
+    def __init__(self) -> None:
+        self._known: pa.Array | None = None
+
+    def numbers(self, column: pa.Array) -> Ints:
+        """The numbers of some values. Null is a value, and lists are told apart by their texts."""
+        if pa.types.is_nested(column.type):
+            texts = [None if value is None else repr(value) for value in column.to_pylist()]
+            column = pa.array(texts, pa.utf8())
+        encoded = one_zero(column).dictionary_encode(null_encoding="encode")
+        places: Ints = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        fresh = encoded.dictionary
+        if self._known is None:
+            self._known = fresh
+            return places
+        at = pc.index_in(fresh, value_set=self._known)
+        new = at.is_null()
+        count = len(self._known)
+        if pc.any(new).as_py():
+            self._known = pa.concat_arrays([self._known, fresh.filter(new)])
+        numbers: Ints = at.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        mask = np.asarray(new.to_numpy(zero_copy_only=False), bool)
+        numbers[mask] = count + np.arange(int(mask.sum()))
+        return numbers[places]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """To which group each match of a block belongs.
+
+    Attributes:
+        numbers: The number of each match's group.
+        size: One more than the largest number there can be; None when that is not known.
+        alone: No two matches of the block are in one group.
+    """
+
+    numbers: Ints
+    size: int | None
+    alone: bool = False
+
+
+@dataclass
+class KeyNumbers:
+    """Numbers matches by their keys."""
+
+    source: Source
+    types: Types
+    given: Given
+    keys: Sequence[Checked]
+    #: Per key how it is numbered: by a column as a whole, or else here.
+    _whole: dict[int, bool] = field(default_factory=dict)
+    _numberings: dict[int, Numbering] = field(default_factory=dict)
+    _pairs: dict[int, tuple[Numbering, Numbering, Numbering]] = field(default_factory=dict)
+
+    def groups(self, frame: Frame, values: Values) -> Groups:
+        """Number the matches of a block."""
+        total: Ints | None = None
+        size: int | None = 1
+        alone = False
+        for place, key in self._telling():
+            numbers, count = self._numbers(place, key, frame, values)
+            if isinstance(key, Entity | PropertyOf) and self._identifies(key):
+                # One variable that is somewhere else in every match tells all of them apart.
+                alone = alone or _all_differ(numbers)
+            if total is None:
+                total, size = numbers, count
+            elif size is not None and count is not None and size * count < _MOST:
+                total, size = total * count + numbers, size * count
+            else:
+                total, size = self._paired(place, total, numbers), None
+        assert total is not None
+        return Groups(total, size, alone)
+
+    def _paired(self, place: int, first: Ints, second: Ints) -> Ints:
+        """Numbers for pairs of numbers; each is numbered anew before, so that both fit into one."""
+        made = self._pairs.setdefault(place, (Numbering(), Numbering(), Numbering()))
+        outer, inner = made[0].numbers(pa.array(first)), made[1].numbers(pa.array(second))
+        return made[2].numbers(pa.array((outer << 31) | inner))
+
+    def _telling(self) -> list[tuple[int, Checked]]:
+        """The keys without those that follow from others: a node has one value of a property."""
+        fixed = {
+            key.variable
+            for key in self.keys
+            if isinstance(key, Entity | PropertyOf) and self._identifies(key)
+        }
+        kept: list[tuple[int, Checked]] = []
+        for place, key in enumerate(self.keys):
+            follows = isinstance(key, PropertyOf) and key.variable in fixed
+            if not follows or (isinstance(key, PropertyOf) and self._identifies(key)):
+                kept.append((place, key))
+        return kept
+
+    def _identifies(self, key: Entity | PropertyOf) -> bool:
+        """True when a key tells any two nodes or edges of its variable apart."""
+        types = self.types[key.variable]
+        if len(types) != 1:
+            return False
+        if isinstance(key, Entity) or key.property == "id":
+            return True
+        return self._table(types[0]).key == (key.property,)
+
+    def _table(self, type: str) -> TableType:
+        table = self.source.catalog.table(type)
+        assert table is not None
+        return table
+
+    def _numbers(
+        self, place: int, key: Checked, frame: Frame, values: Values
+    ) -> tuple[Ints, int | None]:
+        if isinstance(key, Entity | PropertyOf):
+            positions = frame.columns[key.variable]
+            types = self.types[key.variable]
+            if self._identifies(key):
+                return positions + 1, self.source.image(types[0]).size + 1
+            if isinstance(key, Entity):
+                column = identities(self.source, types, key.variable, frame)
+                return self._numberings.setdefault(place, Numbering()).numbers(column), None
+            if self._as_whole(place, key, frame):
+                column = physical(key.property, self._table(types[0]))
+                coded = self.source.image(types[0]).coded(column)
+                return coded.at(positions).astype(np.int64), len(coded.values)
+        numbering = self._numberings.setdefault(place, Numbering())
+        return numbering.numbers(evaluate(key, values.columns, frame.count, self.given)), None
+
+    def _as_whole(self, place: int, key: PropertyOf, frame: Frame) -> bool:
+        """True when the column of a property is numbered as a whole; the first block decides."""
+        if place not in self._whole:
+            self._whole[place] = self._worth_whole(key, frame)
+        return self._whole[place]
+
+    def _worth_whole(self, key: PropertyOf, frame: Frame) -> bool:
+        types = self.types[key.variable]
+        if len(types) != 1 or is_computed(key.property):
+            return False
+        image = self.source.image(types[0])
+        column = physical(key.property, self._table(types[0]))
+        if pa.types.is_nested(image.snapshot.schema.field(column).type):
+            return False
+        return image.has_coded(column) or (
+            frame.count * _PART >= image.rows and image.keeps([column])
+        )
+
+
+def _all_differ(numbers: Ints) -> bool:
+    """True when no number is there twice; they are positions, so none is very large."""
+    if len(numbers) < 2 or bool((numbers[1:] > numbers[:-1]).all()):
+        return True
+    return int(np.bincount(numbers).max()) == 1
