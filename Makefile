@@ -17,11 +17,11 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 	@printf '\nThe first time, .venv is set up; that takes a minute or two.\n'
 
-demo: venv ## A short tour: an example schema, its queries, and a graph with a branch
+demo: venv ## A graph of a million nodes and edges: load, search, branch, change
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" scripts/demo
 
 test: venv ## Run the tests (ARGS="-k lint" picks some)
-	@$(PYTHON_VENV) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+	@$(PYTHON_VENV) -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
 soak: venv ## Run the endless tests for TIME=300 seconds
 	@OMNIGRAPH_SOAK_SECONDS="$(TIME)" $(PYTHON_VENV) -m pytest -m soak --timeout 0 $(ARGS)

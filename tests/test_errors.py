@@ -11,6 +11,8 @@ from omnigraph import errors
 from omnigraph.diagnostics import Report
 from omnigraph.errors import (
     KeyConflict,
+    LoadError,
+    LoadFault,
     MergeConflicts,
     OmnigraphError,
     PreconditionFailed,
@@ -44,6 +46,7 @@ def _samples() -> list[OmnigraphError]:
         SchemaError: SchemaError(_diagnostics()),
         QueryError: QueryError(_diagnostics()),
         ValidationError: ValidationError([violation], total=3),
+        LoadError: LoadError([LoadFault("json", "a.jsonl", 3, None, "no")], {"json": 2}),
         KeyConflict: KeyConflict("taken", type="Person", ids=["ada"]),
         ReadSetConflict: ReadSetConflict("changed", changed=["node:Person"]),
         MergeConflicts: MergeConflicts("disagree", conflicts=[violation]),

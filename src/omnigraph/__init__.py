@@ -63,6 +63,9 @@ if TYPE_CHECKING:
         print_schema,
     )
     from omnigraph.maintenance.check import CheckResult, Problem
+    from omnigraph.pipeline.export import ExportResult
+    from omnigraph.pipeline.load import LoadResult
+    from omnigraph.pipeline.session import register_spark
     from omnigraph.query.explain import ExplainedStep, Explanation
     from omnigraph.results import QueryResult
     from omnigraph.settings import Settings
@@ -89,12 +92,14 @@ __all__ = [
     "EmbeddingError",
     "ExplainedStep",
     "Explanation",
+    "ExportResult",
     "Graph",
     "Interface",
     "KeyConflict",
     "LintResult",
     "LoadError",
     "LoadFault",
+    "LoadResult",
     "MergeConflicts",
     "MutationResult",
     "NodeType",
@@ -143,6 +148,7 @@ __all__ = [
     "lint",
     "open",
     "print_schema",
+    "register_spark",
 ]
 
 #: Where the names are that are not errors.
@@ -163,6 +169,9 @@ _HOMES = {
     "Problem": "omnigraph.maintenance.check",
     "QueryResult": "omnigraph.results",
     "Recovery": "omnigraph.writes.audit",
+    "ExportResult": "omnigraph.pipeline.export",
+    "register_spark": "omnigraph.pipeline.session",
+    "LoadResult": "omnigraph.pipeline.load",
     "ExplainedStep": "omnigraph.query.explain",
     "Explanation": "omnigraph.query.explain",
     "MutationResult": "omnigraph.writes.mutate",

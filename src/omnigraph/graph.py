@@ -17,16 +17,8 @@ import pyarrow as pa
 from omnigraph.blobs import BlobStat, EntityKind, check_kind, open_value
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, UsageError
-from omnigraph.history.formats import migrate, stamp_of
-from omnigraph.history.manifest import FORMAT, MAIN, Commit, ManifestState, PublishedTable
-from omnigraph.history.repository import (
-    INIT_CLAIM,
-    TABLE_FOLDERS,
-    Repository,
-    init_repository,
-    open_repository,
-    refuse_file,
-)
+from omnigraph.history.manifest import MAIN, Commit, ManifestState, PublishedTable
+from omnigraph.history.repository import Repository, init_repository, open_repository
 from omnigraph.history.store import BranchInfo
 from omnigraph.language import Catalog, CompiledQuery, QueryCache, bind_parameters
 from omnigraph.language.query.parameters import bind_each
@@ -44,20 +36,24 @@ from omnigraph.results import QueryResult
 from omnigraph.settings import Settings
 from omnigraph.storage.blobs import BlobStream, ByteRange
 from omnigraph.storage.location import Location
-from omnigraph.storage.lock import LockTimes, effect_lock
-from omnigraph.storage.objects import Objects
-from omnigraph.storage.relocation import is_moved, settle
+from omnigraph.storage.lock import LockTimes
 from omnigraph.storage.tables import TableSnapshot
 from omnigraph.writes import branches as branch_writes
 from omnigraph.writes.audit import Recovery, recoveries
 from omnigraph.writes.batches import Batches, write_batches
 from omnigraph.writes.mutate import MutationResult, mutate
+from omnigraph.writes.opening import open_for_writing
 from omnigraph.writes.protocol import WriteResult
-from omnigraph.writes.recovery import recover_all
-from omnigraph.writes.sidecar import list_sidecars
 
 if TYPE_CHECKING:
     from omnigraph.embedding.embedder import Embedder
+    from omnigraph.pipeline.engine import Progress
+    from omnigraph.pipeline.export import ByteSink, ExportResult, ExportSource
+    from omnigraph.pipeline.load import LoadResult
+
+LoadMode = Literal["append", "merge", "overwrite"]
+#: A load of so many rows builds indexes afterwards.
+_WORTH_INDEXES = 10_000
 
 
 def init(
@@ -111,24 +107,9 @@ def open(
     if mode not in ("rw", "r"):
         raise UsageError(f"mode is `rw` or `r`, not `{mode}`")
     location = Location.of(place)
-    refuse_file(location)
     settings = settings or Settings.from_env()
-    times = _times(settings)
-    if mode == "rw" and Objects(location).top_level() and _needs_migration(location):
-        with effect_lock(location, Objects(location), times):
-            migrate(location)
-    repository = open_repository(location, times=times)
-    moved = mode == "rw" and is_moved(repository.objects)
-    if mode == "rw" and (
-        moved
-        or list_sidecars(repository.objects)
-        or repository.objects.read(INIT_CLAIM) is not None
-    ):
-        with repository.lock() as lock:
-            if moved:
-                settle(repository.objects, TABLE_FOLDERS)
-            recover_all(repository, lock)
-            repository.objects.delete(INIT_CLAIM)
+    opened = open_for_writing if mode == "rw" else open_repository
+    repository = opened(location, times=_times(settings))
     return _graph(repository, settings, read_only=mode == "r")
 
 
@@ -339,6 +320,47 @@ class Graph:
         with self.read_blob(kind, type, id, property, branch=branch, commit=commit) as value:
             return BlobStat(type, id, property, value.size, value.uri is not None, value.uri)
 
+    def export(
+        self,
+        target: str | os.PathLike[str] | ByteSink,
+        *,
+        format: Literal["jsonl", "parquet", "csv"] = "jsonl",
+        types: Sequence[str] | None = None,
+        branch: str = MAIN,
+        commit: str | None = None,
+        engine: Literal["auto", "local", "spark"] = "auto",
+        overwrite: bool = False,
+    ) -> ExportResult:
+        """Write all nodes and edges, of one state of the graph, to files.
+
+        Nothing is at the target until all of it is there.
+
+        Args:
+            target: A file that ends in `.jsonl`, `.jsonl.gz` or `.jsonl.zst`, or a folder, which
+                gets files for each type; or a binary stream, for JSON lines.
+            format: JSON lines load back to the same graph; `parquet` and `csv` are for others.
+            types: Only these node and edge types.
+            branch: Export the head of this branch.
+            commit: Export this commit, by its id or tag, instead.
+            engine: `local` is this process; `auto` takes Spark when there is much to write.
+            overwrite: Replace a file, or a folder that has only files of an export.
+
+        Raises:
+            NotFound: There is no such branch, commit or type.
+            AlreadyExists: There is something at the target.
+            UsageError: The target makes no sense.
+
+        Example:
+            >>> graph.export("backup.jsonl.zst").rows
+            {'Person': 2, 'Knows': 1}
+        """
+        from omnigraph.pipeline.export import export
+
+        source = self.snapshot(branch, commit=commit)._export_source()
+        return export(
+            source, target, format=format, types=types, engine=engine, overwrite=overwrite
+        )
+
     def recoveries(self) -> list[Recovery]:
         """What became of interrupted writes, newest first."""
         return recoveries(self._repository.tables)
@@ -371,6 +393,159 @@ class Graph:
             if_commit=if_commit,
             idempotency_key=idempotency_key,
         )
+
+    def load(
+        self,
+        source: Any,
+        *,
+        mode: LoadMode = "merge",
+        branch: str = MAIN,
+        type: str | None = None,
+        columns: Mapping[str, str] | None = None,
+        format: Literal["jsonl", "parquet", "csv"] | None = None,
+        engine: Literal["auto", "local", "spark"] = "auto",
+        master: str | None = None,
+        spark: Any = None,
+        actor: str | None = None,
+        message: str | None = None,
+        if_commit: str | None = None,
+        idempotency_key: str | None = None,
+        max_errors: int = 0,
+        rejects: str | os.PathLike[str] | None = None,
+        indexes: bool = True,
+        progress: Progress | None = None,
+    ) -> LoadResult:
+        """Load rows of any number, in one commit or not at all.
+
+        Args:
+            source: A file, a folder or a pattern of JSON lines (also `.gz` and `.zst`), Parquet or
+                CSV, or a list of them; `-` for stdin, or a binary stream; an Arrow, pandas or
+                polars table, or a mapping of types to tables; a Spark DataFrame.
+            mode: `merge` replaces rows with the same id, and the last one of the input wins;
+                `append` refuses ids that are there, or there twice; `overwrite` replaces all rows
+                of the types in the input.
+            branch: Where to.
+            type: The node or edge type of all rows of a table; files are named after it else.
+            columns: Names of a table's columns, and the properties that they are.
+            format: What kind of file it is, if its name does not tell.
+            engine: `local` is this process, `spark` is Spark; `auto` takes Spark for more than
+                16 MiB.
+            master: Where Spark runs, such as `local[*]` or `spark://host:7077`.
+            spark: A session of your own.
+            actor: Who loads.
+            message: What for.
+            if_commit: Load only if this is the branch's head.
+            idempotency_key: Makes a repeated call give the first one's commit.
+            max_errors: So many faults in lines are skipped; their rows are left out.
+            rejects: A folder for the lines that are wrong.
+            indexes: Build and extend indexes afterwards, when many rows came.
+            progress: Is told how far it is.
+
+        Raises:
+            LoadError: The input has faults; all are counted, and the first hundred listed.
+            UsageError: The call makes no sense, or a file cannot be read.
+            ReadSetConflict: Another writer was faster; run it again.
+
+        Example:
+            >>> g.load("people.jsonl", mode="append").tables["Person"].inserted
+            2
+        """
+        from omnigraph.pipeline.engine import Silent
+        from omnigraph.pipeline.load import LoadOptions
+        from omnigraph.pipeline.loader import Input, Where, load
+
+        repository = self._writable()
+        branch_writes.known_branch(repository, branch)
+        options = LoadOptions(
+            mode, branch, actor, message, idempotency_key, if_commit, max_errors,
+            None if rejects is None else Path(rejects),
+        )  # fmt: skip
+        given, where = Input(source, format, type, columns), Where(engine, master, spark)
+        told = progress or Silent()
+        result = load(repository, self._settings, given, where, options, told)
+        written = sum(t.inserted + t.replaced for t in result.tables.values())
+        if indexes and result.commit is not None and written >= _WORTH_INDEXES:
+            told.stage("indexing", 1)
+            self.ensure_indices(branch, actor=actor)
+            told.advance(1)
+        return result
+
+    def ingest(self, source: Any, *, branch: str, base: str = MAIN, **options: Any) -> LoadResult:
+        """Load into a branch, which is made from `base` first if there is none.
+
+        Args:
+            source: What to load; see `load`.
+            branch: Where to.
+            base: What the branch is made from.
+            **options: All other options of `load`.
+
+        Raises:
+            LoadError: The input has faults; a branch that was made for it is gone again.
+
+        Example:
+            >>> g.ingest("people.jsonl", branch="draft").branch_created
+            True
+        """
+        created = branch not in {known.name for known in self.branches}
+        start = self.branches.create(branch, source=base).head if created else None
+        try:
+            result = self.load(source, branch=branch, **options)
+        except BaseException:
+            # Unless something was written to it, by this load or by others.
+            if created and self.snapshot(branch).commit == start:
+                self.branches.delete(branch)
+            raise
+        return replace(result, base_branch=base if created else None, branch_created=created)
+
+    def embed(
+        self,
+        types: Sequence[str] | None = None,
+        *,
+        branch: str = MAIN,
+        actor: str | None = None,
+        message: str | None = None,
+        if_commit: str | None = None,
+        idempotency_key: str | None = None,
+        indexes: bool = True,
+        progress: Progress | None = None,
+    ) -> MutationResult:
+        """Fill the vectors with `@embed` that are null where their text is not, in one commit.
+
+        Vectors that are there stay, also when their text has changed since. Rows with a blank text
+        are left alone.
+
+        Args:
+            types: Only these node and edge types; all with an `@embed` unless given.
+            branch: Where.
+            actor: Who does it.
+            message: What for.
+            if_commit: Only if this is the branch's head.
+            idempotency_key: Makes a repeated call give the first one's commit.
+            indexes: Build and extend indexes afterwards, when many rows were changed.
+            progress: Is told how far it is.
+
+        Raises:
+            NotFound: There is no such branch or type.
+            UsageError: A type has no `@embed`, or another model is configured than it names.
+            EmbeddingError: The provider failed; nothing was written.
+
+        Example:
+            >>> g.embed(["Document"]).nodes["Document"].updated
+            2
+        """
+        from omnigraph.pipeline.engine import Silent
+        from omnigraph.pipeline.fill_vectors import FillOptions, fill_vectors
+
+        repository = self._writable()
+        branch_writes.known_branch(repository, branch)
+        options = FillOptions(types, branch, actor, message, if_commit, idempotency_key)
+        told = progress or Silent()
+        result = fill_vectors(repository, self._settings, self._embedder, options, told)
+        if indexes and result.affected_nodes + result.affected_edges >= _WORTH_INDEXES:
+            told.stage("indexing", 1)
+            self.ensure_indices(branch, actor=actor)
+            told.advance(1)
+        return result
 
     def mutate(
         self,
@@ -597,6 +772,15 @@ class Snapshot:
         seconds = time.perf_counter() - begun
         return explained(plan, execution.steps, execution.matcher.measured, rows, seconds)
 
+    def _export_source(self) -> ExportSource:
+        from omnigraph.pipeline.export import ExportSource
+
+        def confirm() -> None:
+            if any(table.branch is not None for table in self.tables):
+                self._check_branch()
+
+        return ExportSource(self._repository, self.branch, self.commit, self.tables, confirm)
+
     @contextmanager
     def _opened(self, table: PublishedTable) -> Iterator[TableSnapshot]:
         try:
@@ -648,13 +832,6 @@ def _graph(repository: Repository, settings: Settings, *, read_only: bool) -> Gr
 def _cache_folder(repository: Repository, name: str) -> Path | None:
     location = repository.location
     return Path(location.child(f"__cache/{name}")) if location.is_local else None
-
-
-def _needs_migration(location: Location) -> bool:
-    try:
-        return stamp_of(location) < FORMAT
-    except NotFound:
-        return False
 
 
 def _times(settings: Settings) -> LockTimes:

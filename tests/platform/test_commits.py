@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import lance
 import pytest
 from lance import LanceDataset, LanceOperation, Transaction
 from lance.commit import CommitConflictError
+from lance.file import LanceFileReader
+from lance.fragment import FragmentMetadata
 from lance.optimize import Compaction
 
 from tests.platform.lance_tables import commit, create, fragments, head, ids, index, rows
@@ -195,3 +199,31 @@ def test_a_detached_commit_needs_retries(tmp_path):
     transaction = Transaction(read_version=1, operation=operation)
     with pytest.raises(CommitConflictError, match="unused random"):
         LanceDataset.commit(table, transaction, detached=True, max_retries=0)
+
+
+# Ledger.is_newest: the file of each version is told by its number alone.
+def test_the_file_of_a_version_is_named_by_what_is_left_to_the_last_number(tmp_path):
+    table = create(tmp_path / "t", rows(1))
+    for n in range(2, 5):
+        table = commit(table, LanceOperation.Append(fragments(table, rows(n))))
+    names = {path.name for path in (tmp_path / "t" / "_versions").glob("*.manifest")}
+    versions = range(1, table.version + 1)
+    assert names == {f"{2**64 - 1 - version:020}.manifest" for version in versions}
+
+
+# TableSnapshot.fragments: the path without the class that `path` makes.
+def test_a_data_file_knows_its_path(tmp_path):
+    table = create(tmp_path / "t", rows(1))
+    (file,) = table.get_fragments()[0].metadata.files
+    assert file._path == str(file.path)
+
+
+# storage.bulk: what a fragment is travels as JSON, and its file can be read before any commit.
+def test_a_fragment_survives_json_and_its_file_is_readable(tmp_path):
+    table = create(tmp_path / "t", rows(1))
+    (made,) = fragments(table, rows(2, 3))
+    again = FragmentMetadata.from_json(json.dumps(made.to_json()))
+    path = tmp_path / "t" / "data" / again.files[0]._path
+    read = LanceFileReader(str(path), columns=["id"]).read_all().to_table()
+    assert read["id"].to_pylist() == ["r2", "r3"]
+    assert ids(commit(table, LanceOperation.Append([again]))) == ["r1", "r2", "r3"]

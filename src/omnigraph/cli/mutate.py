@@ -83,7 +83,7 @@ def mutate(
     if output.json:
         output.data(result.to_dict())
     else:
-        _print(output, result)
+        print_mutation(output, result)
 
 
 def _shortened(error: ValidationError) -> ValidationError:
@@ -103,7 +103,8 @@ def _shortened(error: ValidationError) -> ValidationError:
     return short
 
 
-def _print(output: Output, result: MutationResult) -> None:
+def print_mutation(output: Output, result: MutationResult) -> None:
+    """Show what a mutation has done."""
     if result.repeated:
         assert result.commit is not None
         output.result(f"done before, in commit {result.commit.id}")

@@ -27,7 +27,9 @@ _DATETIME_TEXT = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?)"
     r"(Z|z|[+-][0-9]{2}:?[0-9]{2})?"
 )
-_F32_MAX = 3.4028234663852886e38
+#: The largest number that rounds to a finite F32. The largest F32 itself is a bit less, but its
+#: shortest text, 3.4028235e38, is more.
+_F32_MAX = 3.4028235677973362e38
 _SHOWN = 60
 
 

@@ -159,10 +159,7 @@ class Searches:
             raise UsageError(f"{meaning}: texts cannot be embedded here; pass a vector")
         embedder = self.embedder()
         for type in types:
-            table = self.source.catalog.table(type)
-            assert table is not None
-            embed = table.properties[meaning.property.property].embed
-            model = None if embed is None else embed.model
+            model = self.source.embedding_model(type, meaning.property.property)
             if model is not None and not embedder.is_model(model):
                 raise UsageError(
                     f"{meaning}: the vectors of {type} are made with the model `{model}`, but texts"

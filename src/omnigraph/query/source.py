@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph.history.manifest import ManifestState
+from omnigraph.history.models import model_of
 from omnigraph.history.repository import Repository
 from omnigraph.language import Catalog
 from omnigraph.query.images import TableImage, TableKey
@@ -38,6 +39,12 @@ class Source:
     def magnitudes(self) -> tuple[int, ...]:
         """How large the tables are, in powers of two."""
         return self._state.magnitudes
+
+    def embedding_model(self, type: str, property: str) -> str | None:
+        """The model that made the vectors of a property, if that is known."""
+        table = self.catalog.table(type)
+        assert table is not None
+        return model_of(self._repository.objects, table.properties[property])
 
     def rows(self, type: str) -> int:
         """How many rows a type has."""

@@ -29,13 +29,18 @@ _PORTION_BYTES = 16 << 20
 
 def portions(table: pa.Table, fields: Sequence[ResultField]) -> Iterator[list[pa.Array]]:
     """Give a table's columns, some rows at a time, so that the memory for texts is bounded."""
+    for batch in slices(table):
+        yield [batch.column(i) for i in range(len(fields))]
+
+
+def slices(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Give the rows of a table, as many at a time as may be turned into text at once."""
     rows = table.num_rows
     fitting = _PORTION_BYTES * rows // max(1, table.nbytes)
     size = max(1, min(_PORTION_ROWS, fitting))
     for start in range(0, rows, size):
         # The columns of a table may be chunked differently, and finely.
-        for batch in table.slice(start, size).combine_chunks().to_batches():
-            yield [batch.column(i) for i in range(len(fields))]
+        yield from table.slice(start, size).combine_chunks().to_batches()
 
 
 def values(array: pa.Array, type: ValueType) -> list[Any]:
@@ -83,10 +88,9 @@ def texts(array: pa.Array, type: ValueType) -> pa.Array:
 def json_texts(array: pa.Array, type: ValueType) -> pa.Array:
     """Give the values of a column as JSON text."""
     if not type.is_scalar:
-        return _bracketed(array, json_texts(array.flatten(), type.element), "]")
+        return bracketed(array, json_texts(array.flatten(), type.element))
     if type.scalar is Scalar.STRING:
-        quoted = (None if v is None else encode_basestring(v) for v in array.to_pylist())
-        return pa.array(quoted, pa.utf8(), size=len(array))
+        return _quoted(array)
     text = texts(array, type)
     return _joined('"', text, '"') if type.scalar in _TIMES else text
 
@@ -96,7 +100,7 @@ def preview_texts(array: pa.Array, type: ValueType) -> pa.Array:
     if type.dimension is None or type.dimension <= _PREVIEW:
         return texts(array, type)
     start = pc.list_slice(array, 0, _PREVIEW)
-    return _bracketed(start, texts(start.flatten(), type.element), ", …]")
+    return bracketed(start, texts(start.flatten(), type.element), end=", …]")
 
 
 def printable(text: str) -> str:
@@ -114,13 +118,40 @@ def _lists(array: pa.Array, elements: Sequence[Any]) -> list[Any]:
     return [None if n is None else list(islice(rest, n)) for n in lengths]
 
 
-def _bracketed(array: pa.Array, elements: pa.Array, end: str) -> pa.Array:
+def bracketed(
+    array: pa.Array, elements: pa.Array, *, comma: str = ", ", end: str = "]"
+) -> pa.Array:
     """Give each list of a column as text, from the texts of all elements."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     offsets = np.zeros(len(array) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
-    inner = pc.binary_join(pa.ListArray.from_arrays(offsets, elements), ", ")
+    inner = pc.binary_join(pa.ListArray.from_arrays(offsets, elements), comma)
     return pc.if_else(pc.is_valid(array), _joined("[", inner, end), None)
+
+
+def _quoted(array: pa.Array) -> pa.Array:
+    """Give texts as JSON strings; only those that need an escape are looked at one by one."""
+    plain = _joined('"', array, '"')
+    rows = _with_escapes(array)
+    if not len(rows):
+        return plain
+    escaped = [None if v is None else encode_basestring(v) for v in array.take(rows).to_pylist()]
+    mask = np.zeros(len(array), bool)
+    mask[rows] = True
+    return pc.replace_with_mask(plain, mask, pa.array(escaped, pa.utf8()))
+
+
+def _with_escapes(array: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Give the positions of the texts that have a character that JSON escapes."""
+    _, offsets, data = array.buffers()
+    if data is None or not len(array):
+        return np.empty(0, np.int64)
+    ends = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
+    start = int(ends[0])
+    used = np.frombuffer(data, np.uint8, int(ends[-1]) - start, start)
+    # All bytes of characters beyond ASCII are above these.
+    found = np.flatnonzero((used < 0x20) | (used == ord('"')) | (used == ord("\\"))) + start
+    return np.unique(np.searchsorted(ends, found, side="right") - 1)
 
 
 def _with_points(text: pa.Array, floats: pa.Array) -> pa.Array:

@@ -34,12 +34,14 @@ def write_json(
     """Write one JSON object: the members of `about`, the fields and the rows, each on a line."""
     stream.write("{\n")
     for name, value in about.items():
-        stream.write(f"  {json.dumps(name)}: {_safe(json.dumps(value, ensure_ascii=False))},\n")
+        stream.write(f"  {json.dumps(name)}: {harmless(json.dumps(value, ensure_ascii=False))},\n")
     described = [json.dumps(f.to_dict(), ensure_ascii=False) for f in fields]
-    stream.write('  "fields": [\n    ' + _safe(",\n    ".join(described)) + '\n  ],\n  "rows": [')
+    stream.write(
+        '  "fields": [\n    ' + harmless(",\n    ".join(described)) + '\n  ],\n  "rows": ['
+    )
     before = "\n    "
     for rows in _json_rows(table, fields):
-        stream.write(before + _safe(",\n    ".join(rows)))
+        stream.write(before + harmless(",\n    ".join(rows)))
         before = ",\n    "
     stream.write("\n  ]\n}\n" if table.num_rows else "]\n}\n")
 
@@ -47,7 +49,7 @@ def write_json(
 def write_jsonl(table: pa.Table, fields: Sequence[ResultField], stream: TextSink) -> None:
     """Write a JSON object a line, one for each row."""
     for rows in _json_rows(table, fields):
-        stream.write(_safe("\n".join(rows)) + "\n")
+        stream.write(harmless("\n".join(rows)) + "\n")
 
 
 def write_csv(table: pa.Table, fields: Sequence[ResultField], stream: TextSink) -> None:
@@ -55,12 +57,12 @@ def write_csv(table: pa.Table, fields: Sequence[ResultField], stream: TextSink) 
 
     A null is empty, and an empty text is quoted, which tells them apart. Lists are JSON.
     """
-    names = _csv_cells(pa.array([f.name for f in fields], pa.utf8()))
+    names = csv_cells(pa.array([f.name for f in fields], pa.utf8()))
     stream.write(",".join(names.to_pylist()) + "\n")
     # The line of a row without any text would be blank, and readers skip those.
     null = '""' if len(fields) == 1 else ""
     for columns in portions(table, fields):
-        cells = [_csv_cells(texts(c, f.type)) for c, f in zip(columns, fields, strict=True)]
+        cells = [csv_cells(texts(c, f.type)) for c, f in zip(columns, fields, strict=True)]
         lines = pc.binary_join_element_wise(
             *cells, ",", null_handling="replace", null_replacement=null
         )
@@ -105,14 +107,15 @@ def _for_template(text: str) -> str:
     return text.replace("%", "%%")
 
 
-def _safe(text: str) -> str:
+def harmless(text: str) -> str:
     """Escape in JSON text what a terminal would obey; it can only be within strings."""
     if text.isascii() and "\x7f" not in text:
         return text
     return _CODES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _csv_cells(cells: pa.Array) -> pa.Array:
+def csv_cells(cells: pa.Array) -> pa.Array:
+    """Quote the texts of a column where CSV wants it; an empty one, too, so that it is no null."""
     special = pc.or_(pc.match_substring_regex(cells, '[",\r\n]'), pc.equal(cells, ""))
     if not pc.any(special).as_py():
         return cells

@@ -12,11 +12,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from lance.blob import BlobFile, BlobType
 
 from omnigraph.errors import StorageError, UsageError
-from omnigraph.storage.snapshot import TableRef, TableSnapshot, table_errors
+from omnigraph.storage.snapshot import ROW_ID, TableRef, TableSnapshot, table_errors
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -167,7 +169,37 @@ def read_rewritable(
     Raises:
         NotFound: A row is not in this version.
     """
-    rows = snapshot.take(row_ids, columns)
+    return _with_values(snapshot, snapshot.take(row_ids, columns), row_ids)
+
+
+def with_blobs(
+    snapshot: TableSnapshot, batch: pa.RecordBatch, most_bytes: int
+) -> Iterator[pa.Table]:
+    """Give the rows of a batch with their blob values, not too many of them at a time.
+
+    Args:
+        snapshot: The table that the batch was read from.
+        batch: Rows with `_rowid`; the values have the form that `read_rewritable` gives them.
+        most_bytes: How many bytes of values to give at a time; a larger value comes alone.
+    """
+    sizes = np.zeros(batch.num_rows, np.uint64)
+    for name in blob_columns(snapshot):
+        if name in batch.schema.names:
+            column = pc.fill_null(pc.struct_field(batch.column(name), "size"), 0)
+            sizes += column.to_numpy(zero_copy_only=False)
+    ends = np.cumsum(sizes)
+    start = 0
+    while start < batch.num_rows:
+        before = int(ends[start - 1]) if start else 0
+        stop = int(np.searchsorted(ends, before + most_bytes, side="right"))
+        stop = max(stop, start + 1)
+        rows = pa.Table.from_batches([batch.slice(start, stop - start)])
+        yield _with_values(snapshot, rows, rows[ROW_ID].to_pylist())
+        start = stop
+
+
+def _with_values(snapshot: TableSnapshot, rows: pa.Table, row_ids: Sequence[int]) -> pa.Table:
+    """Put blob values in the place of their descriptors."""
     for column in blob_columns(snapshot):
         if column in rows.column_names:
             values = _values(snapshot, column, row_ids, rows[column].to_pylist())

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from lance import LanceOperation
+from lance.file import LanceFileReader
 from lance.fragment import FragmentMetadata
 
 from omnigraph.storage.objects import Objects
@@ -82,6 +83,18 @@ def stage_files(
     operation = replacing(updated, emptied, fragments)
     counts = {"written": written - len(replaced), "replaced": len(replaced)}
     return staged(snapshot, "merge", operation, **counts)
+
+
+def read_file(
+    objects: Objects, table: TableRef, file: WrittenFile, columns: Sequence[str]
+) -> pa.Table:
+    """Read columns of a file that no version refers to."""
+    parts = []
+    with table_errors(table):
+        for name in file.names:
+            address = objects.location.child(f"{_data(table)}/{name}")
+            parts.append(LanceFileReader(address, columns=list(columns)).read_all().to_table())
+    return pa.concat_tables(parts)
 
 
 def move_files(

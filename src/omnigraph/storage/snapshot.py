@@ -6,7 +6,7 @@ they survive updates and compaction, but belong to one table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -39,6 +39,8 @@ _READS_PER_LOOKUP = 128
 _LOOKED_UP = 10_000
 #: Rows in a batch when a whole column is read, and how many rows tell if that is needed.
 _SCANNED = 128 * 1024
+#: Rows that are compared with what is looked for at a time.
+_TOGETHER = 1 << 20
 _SAMPLE = 64
 _SCORE = "_score"
 _DISTANCE = "_distance"
@@ -219,11 +221,13 @@ class TableSnapshot:
         narrowed = [also, self._range(column, values, type)]
         where = " and ".join(f"({part})" for part in narrowed if part is not None) or None
         with table_errors(self.ref):
+            batches = self._scanner([column], where, None, True, _SCANNED).to_batches()
             parts = [
-                batch.filter(pc.is_in(one_zero(batch[column]), value_set=values))
-                for batch in self._scanner([column], where, None, True, _SCANNED).to_batches()
+                # What is looked for is put in order once for many rows.
+                table.filter(pc.is_in(one_zero(table[column]), value_set=values))
+                for table in _gathered(batches, _TOGETHER)
             ]
-        found = pa.Table.from_batches(parts) if parts else self.read([column], "false", places=True)
+        found = pa.concat_tables(parts) if parts else self.read([column], "false", places=True)
         wanted = list(columns) if columns is not None else self._dataset.schema.names
         if set(wanted) <= {column}:
             return found.select([*wanted, ROW_ID, ROW_ADDRESS])
@@ -408,6 +412,20 @@ def table_errors(ref: TableRef) -> Iterator[None]:
         raise StorageError(
             f"table {where}: {_reason(error)}", transient=isinstance(error, OSError)
         ) from error
+
+
+def _gathered(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+    """Batches as tables of at least so many rows, but for the last one."""
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        waiting.append(batch)
+        count += batch.num_rows
+        if count >= rows:
+            yield pa.Table.from_batches(waiting)
+            waiting, count = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
 
 
 def _reason(error: Exception) -> str:

@@ -7,6 +7,7 @@ number that does not fit is an error, also where null would be allowed.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +19,7 @@ from omnigraph.diagnostics import did_you_mean
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.language.schema.arrow import arrow_type, table_schema
 from omnigraph.language.schema.catalog import Property
-from omnigraph.language.types import STRING, Scalar, ValueType
+from omnigraph.language.types import INTEGER_BOUNDS, STRING, Scalar, ValueType
 from omnigraph.language.values import show
 from omnigraph.writes.validate.violations import MOST_SHOWN, Violations
 
@@ -181,7 +182,9 @@ def _unfit(type: ValueType, given: pa.DataType) -> str | None:
         Scalar.BOOL: pt.is_boolean,
         Scalar.DATE: pt.is_date,
     }
-    number = lambda t: pt.is_integer(t) or pt.is_floating(t)  # noqa: E731
+    # Systems without unsigned integers, as Spark, have decimals without digits after the point.
+    whole = type.scalar in INTEGER_BOUNDS and pt.is_decimal(given) and given.scale == 0
+    number = lambda t: whole or pt.is_integer(t) or pt.is_floating(t)  # noqa: E731
     return None if tests.get(type.scalar, number)(given) else f"{noun} does not fit"
 
 
@@ -234,4 +237,6 @@ def _as_python(array: pa.Array) -> object:
 
 def _shown(value: object) -> str:
     # Null fits any column, so this is text that is not UTF-8, or a time far off the calendar.
-    return "a value that cannot be shown" if value is None else show(value)
+    if value is None:
+        return "a value that cannot be shown"
+    return show(int(value) if isinstance(value, Decimal) else value)

@@ -14,8 +14,9 @@ from omnigraph.language.types import Scalar, ValueType
 #: Field metadata with a property's stable id, as decimal text.
 PROPERTY_ID = b"omnigraph.stable_property_id"
 
+_BLOB_NAME = "lance.blob.v2"
 _PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
-_BLOB = {b"ARROW:extension:name": b"lance.blob.v2", b"ARROW:extension:metadata": b""}
+_BLOB = {b"ARROW:extension:name": _BLOB_NAME.encode(), b"ARROW:extension:metadata": b""}
 _SCALARS: dict[Scalar, pa.DataType] = {
     Scalar.STRING: pa.utf8(),
     Scalar.BOOL: pa.bool_(),
@@ -72,3 +73,18 @@ def arrow_type(type: ValueType) -> pa.DataType:
     if type.is_list:
         return pa.list_(scalar)
     return scalar
+
+
+def value_type(field: pa.Field) -> ValueType:
+    """Give the type of a table's column; what is an enum in the schema is a String here."""
+    type = field.type
+    if isinstance(type, pa.BaseExtensionType) and type.extension_name == _BLOB_NAME:
+        return ValueType(Scalar.BLOB, field.nullable)
+    if pa.types.is_fixed_size_list(type):
+        return ValueType(Scalar.F32, field.nullable, dimension=type.list_size)
+    if pa.types.is_list(type):
+        return ValueType(_BY_ARROW[type.value_type], field.nullable, is_list=True)
+    return ValueType(_BY_ARROW[type], field.nullable)
+
+
+_BY_ARROW = {type: scalar for scalar, type in _SCALARS.items()}

@@ -1,0 +1,116 @@
+"""`omnigraph export`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from omnigraph.cli.graphs import graph_and, graph_arguments, reading
+from omnigraph.cli.options import common_options
+from omnigraph.cli.output import Output, counted
+from omnigraph.cli.text import table
+from omnigraph.errors import UsageError
+
+_STDOUT = "-"
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  omnigraph export team.omni team.jsonl
+  omnigraph export team.omni backup.jsonl.zst --snapshot launch
+  omnigraph export team.omni tables --format parquet --type Person
+  omnigraph export team.omni - | wc -l"""
+)
+@graph_arguments("TARGET")
+@click.option(
+    "--format",
+    metavar="FORMAT",
+    type=click.Choice(("jsonl", "parquet", "csv")),
+    default="jsonl",
+    help="One of jsonl, parquet, csv. Default: jsonl.",
+)
+@click.option(
+    "--type",
+    "types",
+    metavar="TYPE",
+    multiple=True,
+    help="Only this node or edge type; may be given several times.",
+)
+@click.option("--branch", metavar="BRANCH", help="The head of this branch. Default: main.")
+@click.option("--snapshot", "commit", metavar="COMMIT", help="This commit, by its id or tag.")
+@click.option(
+    "--engine",
+    metavar="ENGINE",
+    type=click.Choice(("auto", "local", "spark")),
+    default="auto",
+    help="local: this process; spark; auto: spark when there is much to write, the default.",
+)
+@click.option("--force", is_flag=True, help="Replace a file or an earlier export.")
+@common_options
+def export(
+    words: tuple[str, ...],
+    store: str | None,
+    format: Any,
+    types: tuple[str, ...],
+    branch: str | None,
+    commit: str | None,
+    engine: Any,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write all nodes and edges to files.
+
+    TARGET is a file that ends in .jsonl, .jsonl.gz or .jsonl.zst, or a folder,
+    which gets files for each type; - is stdout. Everything is of one state of the
+    graph, and is at TARGET when all of it is written. JSON lines load back to the
+    same graph.
+    """
+    output = Output(json=as_json)
+    place, target = graph_and(words, store, "TARGET")
+    if branch is not None and commit is not None:
+        raise UsageError("pass --branch or --snapshot, not both: a commit is on one branch already")
+    to_stdout = target == _STDOUT
+    if to_stdout and as_json:
+        raise UsageError("with --json, the rows go to a file: name a file or folder as TARGET")
+    with reading(place) as graph:
+        if to_stdout:
+            sys.stdout.flush()
+        result = graph.export(
+            _Stdout() if to_stdout else target,
+            format=format,
+            types=types or None,
+            branch=branch or "main",
+            commit=commit,
+            engine=engine,
+            overwrite=force,
+        )
+    if to_stdout:
+        sys.stdout.buffer.flush()
+        return
+    if output.json:
+        output.data({"graph": graph.location, **result.to_dict()})
+        return
+    rows = [[name, f"{count:,}"] for name, count in result.rows.items()]
+    output.table(table(["type", "rows"], rows, right=("rows",)))
+    files = counted(len(result.files), "file") + " in " if result.files != (target,) else ""
+    output.result(
+        f"wrote {counted(sum(result.rows.values()), 'row')} of commit {result.commit} to"
+        f" {files}{target}"
+    )
+
+
+class _Stdout:
+    """Takes JSON lines; a terminal does not get what it would obey."""
+
+    def __init__(self) -> None:
+        self._shown = sys.stdout.isatty()
+
+    def write(self, data: Any, /) -> None:
+        if self._shown:
+            from omnigraph.results.formats import harmless
+
+            data = harmless(bytes(data).decode()).encode()
+        sys.stdout.buffer.write(data)

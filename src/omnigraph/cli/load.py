@@ -1,0 +1,300 @@
+"""`omnigraph load` and `omnigraph ingest`."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from omnigraph.cli.graphs import graph_and, writing
+from omnigraph.cli.interrupts import interruptible
+from omnigraph.cli.options import common_options
+from omnigraph.cli.output import Output, counted
+from omnigraph.cli.text import one_line, table, width
+from omnigraph.errors import LoadError, LoadFault
+
+if TYPE_CHECKING:
+    from omnigraph.pipeline.load import LoadResult
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_STDIN = "-"
+#: How many faults are printed.
+_MOST_SHOWN = 20
+#: How many faults are printed of lines that were left out knowingly.
+_MOST_SKIPPED = 5
+
+
+def _columns(
+    context: click.Context, parameter: click.Parameter, given: tuple[str, ...]
+) -> dict[str, str]:
+    columns: dict[str, str] = {}
+    for text in given:
+        column, _, property = text.rpartition("=")
+        if not column or not property:
+            raise click.BadParameter(f"`{text}` is not of the form FILE_COLUMN=PROPERTY")
+        if column in columns:
+            raise click.BadParameter(f"the column `{column}` is given twice")
+        columns[column] = property
+    return columns
+
+
+def _load_options(function: _Function) -> _Function:
+    """What both verbs have, in the order of `--help`."""
+    options = [
+        click.argument("words", nargs=-1, metavar="[GRAPH] SOURCE..."),
+        click.option("--store", metavar="GRAPH", help="The graph. Default: OMNIGRAPH_STORE."),
+        click.option(
+            "--mode",
+            metavar="MODE",
+            type=click.Choice(("append", "merge", "overwrite")),
+            default="merge",
+            help="merge: replace rows with the same id, the default; append: refuse them;"
+            " overwrite: replace all rows of the types in SOURCE.",
+        ),
+        click.option(
+            "--type", metavar="TYPE", help="The type of the rows of CSV or Parquet files."
+        ),
+        click.option(
+            "--column",
+            "columns",
+            metavar="COLUMN=PROPERTY",
+            multiple=True,
+            callback=_columns,
+            help="Which property a column of the files is; may be given several times.",
+        ),
+        click.option(
+            "--format",
+            metavar="FORMAT",
+            type=click.Choice(("jsonl", "parquet", "csv")),
+            help="One of jsonl, parquet, csv. Default: what the names of files tell.",
+        ),
+        click.option(
+            "--engine",
+            metavar="ENGINE",
+            type=click.Choice(("auto", "local", "spark")),
+            default="auto",
+            help="local: this process; spark; auto: spark when there is much to load, the default.",
+        ),
+        click.option("--master", metavar="URL", help="Where Spark runs, such as local[4]."),
+        click.option("--as", "actor", metavar="ACTOR", help="Who loads; kept in the commit."),
+        click.option("--message", "-m", metavar="TEXT", help="What for; kept in the commit."),
+        click.option(
+            "--if-commit", metavar="COMMIT", help="Load only if the branch is at this commit."
+        ),
+        click.option(
+            "--idempotency-key", metavar="KEY", help="A second load with the same key does nothing."
+        ),
+        click.option(
+            "--max-errors",
+            metavar="N",
+            type=int,
+            default=0,
+            help="Leave out bad lines, if they have up to N faults. Default: 0.",
+        ),
+        click.option("--rejects", metavar="DIR", help="Keep the bad lines in this folder."),
+        click.option("--no-indexes", is_flag=True, help="Build no indexes after a large load."),
+        common_options,
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  omnigraph load team.omni people.jsonl --as ada -m 'people of 2026'
+  omnigraph load team.omni exports/*.jsonl.gz --mode append
+  omnigraph load team.omni staff.csv --type Person --column full_name=name
+  omnigraph load team.omni people.jsonl --max-errors 10 --rejects bad
+  zcat big.jsonl.gz | omnigraph load team.omni -"""
+)
+@click.option("--branch", metavar="BRANCH", default="main", help="Where to. Default: main.")
+@_load_options
+def load(branch: str, **given: Any) -> None:
+    """Load files, in one commit or not at all.
+
+    SOURCE is a file, a folder or a pattern; JSON lines (also .gz and .zst), CSV
+    or Parquet; - is stdin. CSV and Parquet files are named after the type of
+    their rows, or --type tells it. All of the input is read and checked before
+    anything is written; the error counts all faults and lists the first.
+    """
+    _run(branch, None, **given)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  omnigraph ingest team.omni people.jsonl --branch import
+  omnigraph ingest team.omni people.jsonl --branch import --from draft \\
+    --idempotency-key import-17"""
+)
+@click.option(
+    "--branch", metavar="BRANCH", required=True, help="Where to; made if it is not there."
+)
+@click.option(
+    "--from",
+    "base",
+    metavar="BRANCH",
+    default="main",
+    help="What the branch is made from. Default: main.",
+)
+@_load_options
+def ingest(branch: str, base: str, **given: Any) -> None:
+    """Load files into a branch, made if need be.
+
+    Like `omnigraph load`. When the load fails, a branch that was made for it is
+    gone again.
+    """
+    _run(branch, base, **given)
+
+
+def _run(
+    branch: str,
+    base: str | None,
+    *,
+    words: tuple[str, ...],
+    store: str | None,
+    rejects: str | None,
+    no_indexes: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    output = Output(json=as_json)
+    place, sources = _graph_and_sources(words, store)
+    _check(sources, options)
+    options |= {"rejects": rejects, "indexes": not no_indexes}
+    source = sources[0] if len(sources) == 1 else sources
+    graph = writing(place, output, f"branch {branch}")
+    from omnigraph.pipeline.progress import Bars
+
+    try:
+        with graph, interruptible(output, graph, branch), Bars() as bars:
+            if base is None:
+                result = graph.load(source, branch=branch, progress=bars, **options)
+            else:
+                result = graph.ingest(source, branch=branch, base=base, progress=bars, **options)
+    except LoadError as error:
+        raise (error if output.json else _readable(error, rejects)) from None
+    if output.json:
+        faults = [fault.to_dict() for fault in result.faults]
+        output.data({"graph": graph.location, **result.to_dict(), "faults": faults})
+    else:
+        _print(output, result, [type.name for type in graph.catalog.tables()], rejects)
+
+
+def _graph_and_sources(words: Sequence[str], store: str | None) -> tuple[str, list[str]]:
+    """Which words are what: a file is no graph, so the first one may be a source."""
+    if len(words) > 1 and store is not None:
+        return store, list(words)
+    if len(words) > 1 and not Path(words[0]).is_file():
+        return words[0], list(words[1:])
+    place, *_ = graph_and(words[:1], store, "SOURCE")
+    return place, list(words)
+
+
+def _check(sources: Sequence[str], options: dict[str, Any]) -> None:
+    """Refuse what makes no sense before anything is opened."""
+    if options["master"] is not None and options["engine"] == "local":
+        raise click.UsageError("--master is where Spark runs, and --engine local does not use it")
+    if _STDIN in sources:
+        if len(sources) > 1:
+            raise click.UsageError("stdin (-) is loaded alone; leave the other files out")
+        if options["format"] in ("csv", "parquet") and options["type"] is None:
+            raise click.UsageError("of which type are the rows of stdin? Pass --type TYPE")
+
+
+# --- what went wrong ---
+
+
+def _readable(error: LoadError, rejects: str | None) -> LoadError:
+    """The error as it fits on a screen: how many faults of each kind, and some of each."""
+    total = sum(error.totals.values())
+    lines = [f"the input has {counted(total, 'fault')}; nothing was written"]
+    if len(error.totals) > 1:
+        rows = [[kind, f"{count:,}"] for kind, count in error.totals.items()]
+        kinds = table(["kind", "faults"], rows, right=("faults",))
+        lines += ["", textwrap.indent(kinds, "  ")]
+    shown = _some(error.faults, _MOST_SHOWN)
+    lines += ["", *(_fault(fault) for fault in shown)]
+    if total > len(shown):
+        lines.append(f"  … and {total - len(shown):,} more; --json lists the first 100")
+    where = _where_rejects(rejects) or "--rejects DIR keeps the bad lines in a folder"
+    lines += ["", textwrap.fill(where, width(), break_long_words=False, break_on_hyphens=False)]
+    readable = LoadError(error.faults, error.totals)
+    readable.message = "\n".join(lines)
+    return readable
+
+
+def _some(faults: Sequence[LoadFault], most: int) -> list[LoadFault]:
+    """Some faults, in their order, as many of each kind as there is room for."""
+    nth: dict[str, int] = {}
+    ranked = []
+    for place, fault in enumerate(faults):
+        nth[fault.kind] = nth.get(fault.kind, 0) + 1
+        ranked.append((nth[fault.kind], place))
+    return [faults[place] for place in sorted(place for _, place in sorted(ranked)[:most])]
+
+
+def _fault(fault: LoadFault) -> str:
+    # A path stays in one piece, whatever its length: it can be copied then.
+    return textwrap.fill(
+        one_line(str(fault)),
+        width(),
+        initial_indent="  ",
+        subsequent_indent="      ",
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+
+
+def _where_rejects(rejects: str | None) -> str | None:
+    """Where the bad lines are; of tables there are none, but what is wrong is told."""
+    if rejects is None:
+        return None
+    lines, faults = Path(rejects) / "rejected.jsonl", Path(rejects) / "faults.jsonl"
+    if not faults.exists():
+        return None
+    if not lines.exists() or not lines.stat().st_size:
+        return f"what is wrong is in {faults}"
+    return f"the bad lines are in {lines}, what is wrong with them in {faults}"
+
+
+# --- what was done ---
+
+
+def _print(output: Output, result: LoadResult, types: Sequence[str], rejects: str | None) -> None:
+    if result.branch_created:
+        output.result(f"created branch {result.branch} from {result.base_branch}")
+    if result.repeated:
+        output.result(f"done before, in commit {result.commit}")
+        return
+    if result.commit is None:
+        output.result("nothing to load")
+    else:
+        head = ["type", "inserted", "replaced", "deleted"]
+        done = [(name, result.tables[name]) for name in types if name in result.tables]
+        rows = [
+            [name, *(f"{n:,}" if n else "" for n in (t.inserted, t.replaced, t.deleted))]
+            for name, t in done
+        ]
+        output.table(table(head, rows, right=head[1:]))
+        written = sum(t.inserted + t.replaced for t in result.tables.values())
+        output.result(f"{counted(written, 'row')} in commit {result.commit}")
+    if result.skipped:
+        _print_skipped(output, result, rejects)
+
+
+def _print_skipped(output: Output, result: LoadResult, rejects: str | None) -> None:
+    output.note(f"left out {result.skipped:,} of {counted(result.lines, 'line')}:")
+    shown = _some(result.faults, _MOST_SKIPPED)
+    for fault in shown:
+        output.note(_fault(fault))
+    if len(result.faults) > len(shown):
+        output.note("  …")
+    if where := _where_rejects(rejects):
+        output.note(where)

@@ -1,0 +1,156 @@
+"""CSV files: texts that are turned into the types of properties, column by column.
+
+An empty field is null, and a quoted empty one an empty text. Lists and vectors are JSON texts,
+blobs are `base64:…` or the address of a file.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+
+from omnigraph.diagnostics import did_you_mean
+from omnigraph.errors import LoadFault, UsageError
+from omnigraph.language.schema.arrow import arrow_type
+from omnigraph.language.schema.catalog import TableType
+from omnigraph.language.types import STRING, Scalar, ValueType
+from omnigraph.language.values import ValueFault, coerce
+from omnigraph.pipeline.faults import Faults
+from omnigraph.pipeline.json_values import stored_array
+
+_BLOCK_BYTES = 16 << 20
+_TRUTHS = {"true": True, "false": False}
+
+
+@dataclass(frozen=True)
+class CsvBlock:
+    """Rows of a file; those with faults are left out.
+
+    Attributes:
+        table: The rows, with the names of properties.
+        lines: The numbers of the rows, from 1 on; the header is not counted.
+        faults: What is wrong.
+        count: How many rows there are, with those that are left out.
+    """
+
+    table: pa.Table
+    lines: npt.NDArray[np.int64]
+    faults: Faults
+    count: int
+
+
+def read_csv(
+    path: str, file: str, compression: str | None, type: TableType, columns: Mapping[str, str]
+) -> Iterator[CsvBlock]:
+    """The rows of a file, in blocks.
+
+    Raises:
+        UsageError: It is no CSV file with a header.
+    """
+    before = 0
+    try:
+        header = _header(path, compression)
+        twice = next((name for name in header if header.count(name) > 1), None)
+        if twice is not None:
+            raise UsageError(f"{file}: the column `{twice}` is there twice")
+        check_columns(columns, header, file)
+        reader = pa_csv.open_csv(
+            _opened(path, compression),
+            read_options=pa_csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
+            parse_options=pa_csv.ParseOptions(newlines_in_values=True),
+            convert_options=pa_csv.ConvertOptions(
+                column_types=dict.fromkeys(header, pa.utf8()),
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+        for batch in reader:
+            table = pa.Table.from_batches([batch])
+            table = table.rename_columns([columns.get(name, name) for name in table.column_names])
+            yield _typed(table, file, type, before)
+            before += table.num_rows
+    except pa.ArrowInvalid as error:
+        raise UsageError(f"{file}: not a CSV file with a header: {error}") from None
+
+
+def check_columns(columns: Mapping[str, str], header: Collection[str], file: str) -> None:
+    """Check that columns that are given other names are there."""
+    for name in columns:
+        if name not in header:
+            hint = did_you_mean(name, header) or f"it has {', '.join(header)}"
+            raise UsageError(f"{file}: there is no column `{name}`; {hint}")
+
+
+def _opened(path: str, compression: str | None) -> pa.NativeFile:
+    stream = pa.OSFile(path, "rb")
+    return stream if compression is None else pa.CompressedInputStream(stream, compression)
+
+
+def _header(path: str, compression: str | None) -> list[str]:
+    with _opened(path, compression) as stream:
+        start = stream.read(1 << 20).decode("utf-8-sig", "replace")
+    return next(csv.reader(io.StringIO(start)), [])
+
+
+def _typed(table: pa.Table, file: str, type: TableType, before: int) -> CsvBlock:
+    good = np.ones(table.num_rows, bool)
+    found: list[LoadFault] = []
+    made = []
+    for name in table.column_names:
+        property = type.properties.get(name)
+        kind = property.type if property is not None else STRING
+        column, wrong = _column(table[name].combine_chunks(), kind)
+        made.append(column)
+        for place, reason in wrong:
+            good[place] = False
+            found.append(LoadFault("type", file, before + place + 1, name, reason))
+    faults = Faults()
+    for fault in sorted(found, key=lambda fault: fault.line or 0):
+        faults.add(fault)
+    lines = before + 1 + np.arange(table.num_rows)
+    typed = pa.Table.from_arrays(made, names=table.column_names)
+    if not good.all():
+        typed, lines = typed.filter(pa.array(good)), lines[good]
+    return CsvBlock(typed, lines, faults, table.num_rows)
+
+
+def _column(texts: pa.Array, type: ValueType) -> tuple[pa.Array, list[tuple[int, str]]]:
+    """A column of texts in the type of a property, and which values do not fit."""
+    if type.is_text:
+        return texts, []
+    plain = type.is_scalar and not type.is_blob and type.scalar is not Scalar.DATETIME
+    if plain and not pc.any(pc.match_substring_regex(texts, r"^\s|\s$")).as_py():
+        try:
+            return texts.cast(arrow_type(type)), []
+        except pa.ArrowInvalid:
+            pass
+    values, wrong = [], []
+    for place, text in enumerate(texts.to_pylist()):
+        try:
+            values.append(coerce(_plain(text, type), type.as_nullable(True)))
+        except ValueFault as fault:
+            values.append(None)
+            wrong.append((place, fault.message + (f"; {fault.hint}" if fault.hint else "")))
+    return stored_array(values, type), wrong
+
+
+def _plain(text: str | None, type: ValueType) -> object:
+    """What JSON would have for a text."""
+    if text is None:
+        return None
+    if type.is_list or type.is_vector or type.is_float:
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+    return _TRUTHS.get(text, text) if type.scalar is Scalar.BOOL else text

@@ -1,0 +1,129 @@
+"""The format `omnigraph` of Spark: reading and writing the rows of a node or edge type.
+
+A DataFrame that is read is of one commit, and stays so, whatever is written meanwhile. One that is
+written is one commit, or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from omnigraph.diagnostics import did_you_mean
+from omnigraph.errors import UsageError
+from omnigraph.history.manifest import MAIN
+from omnigraph.history.repository import open_repository
+from omnigraph.pipeline.inputs import check_type
+from omnigraph.pipeline.load import MODES, LoadOptions
+from omnigraph.pipeline.source_errors import told_plainly
+from omnigraph.pipeline.source_reader import OmnigraphReader, Pinned, pin
+from omnigraph.pipeline.source_writer import OmnigraphWriter, writable
+from omnigraph.settings import Settings
+from omnigraph.storage.location import Location
+from omnigraph.storage.lock import LockTimes
+from omnigraph.writes.branches import known_branch
+
+#: The options of a read, and of a write.
+READ_OPTIONS = ("path", "type", "branch", "commit", "columns", "where")
+WRITE_OPTIONS = (
+    "path", "type", "branch", "mode", "actor", "message", "if_commit", "idempotency_key",
+)  # fmt: skip
+
+
+class OmnigraphDataSource(DataSource):
+    """The format; `docs/spark.md` tells its options."""
+
+    #: What is read, once that is known; it stays with the DataFrame.
+    pinned: Pinned | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """What users call the format."""
+        return "omnigraph"
+
+    def schema(self) -> StructType:
+        """Find out what is read, and its columns."""
+        with told_plainly():
+            self.pinned = self._pin()
+            return self.pinned.schema
+
+    def reader(self, schema: StructType) -> OmnigraphReader:
+        """Give what reads; see `DataSource`."""
+        with told_plainly():
+            return OmnigraphReader(self.pinned or self._pin(), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> OmnigraphWriter:
+        """Give what writes; see `DataSource`."""
+        with told_plainly():
+            given = _Options(self.options, WRITE_OPTIONS)
+            branch = given.get("branch") or MAIN
+            mode = given.get("mode") or ("overwrite" if overwrite else "append")
+            if mode not in MODES:
+                hint = did_you_mean(mode, MODES) or "use append, merge or overwrite"
+                raise UsageError(f"the option `mode` cannot be `{mode}`; {hint}")
+            if overwrite and mode != "overwrite":
+                raise UsageError(
+                    f"Spark is told to overwrite, and the option `mode` says {mode}: with the"
+                    ' option, write with `.mode("append")`'
+                )
+            settings = Settings.from_env()
+            repository = writable(Location.of(given.need("path")), settings)
+            type = given.need("type")
+            check_type(repository.catalog, type, "the DataFrame", given=True)
+            known_branch(repository, branch)
+            options = LoadOptions(
+                mode,
+                branch,
+                given.get("actor"),
+                given.get("message"),
+                given.get("idempotency_key"),
+                given.get("if_commit"),
+            )
+            return OmnigraphWriter(repository, settings, type, options)
+
+    def _pin(self) -> Pinned:
+        given = _Options(self.options, READ_OPTIONS)
+        branch, commit, columns = given.get("branch"), given.get("commit"), given.get("columns")
+        if branch is not None and commit is not None:
+            raise UsageError("give the option `branch` or `commit`, not both")
+        chosen = None
+        if columns is not None:
+            chosen = [name.strip() for name in columns.split(",")]
+            if len(set(chosen)) < len(chosen):
+                raise UsageError("the option `columns` has a name twice")
+        settings = Settings.from_env()
+        times = LockTimes(wait=settings.lock_wait_seconds, lease=settings.lease_seconds)
+        repository = open_repository(Location.of(given.need("path")), times=times)
+        type = given.need("type")
+        return pin(
+            repository,
+            type,
+            branch=branch or MAIN,
+            commit=commit,
+            columns=chosen,
+            where=given.get("where"),
+        )
+
+
+class _Options:
+    """The options that a user gives."""
+
+    def __init__(self, options: Mapping[str, str], known: Iterable[str]) -> None:
+        self._options = dict(options.items())
+        names = tuple(known)
+        for name in self._options:
+            if name.lower() not in names:
+                hint = did_you_mean(name, names) or f"there are {', '.join(names)}"
+                raise UsageError(f"the format omnigraph has no option `{name}` here; {hint}")
+
+    def get(self, name: str) -> str | None:
+        return self._options.get(name) or None
+
+    def need(self, name: str) -> str:
+        found = self.get(name)
+        if found is None:
+            what = "where the graph is" if name == "path" else "which node or edge type"
+            raise UsageError(f"the option `{name}` is missing: {what}")
+        return found

@@ -1,0 +1,343 @@
+"""What a load reads: which files, cut into which parts, and the rows of a part in blocks.
+
+A large file of JSON lines is cut into ranges of bytes, Parquet into groups of rows. Parts can be
+read anywhere, and a part is read once.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from omnigraph.compute.ulids import mint_ulids
+from omnigraph.diagnostics import did_you_mean
+from omnigraph.errors import UsageError
+from omnigraph.language import Catalog, EdgeType, NodeType
+from omnigraph.pipeline.csv_rows import check_columns, read_csv
+from omnigraph.pipeline.faults import Faults
+from omnigraph.pipeline.jsonlines import Rows, parse
+
+#: A part of a file of JSON lines has at least, and at most, so many bytes.
+LEAST_BYTES, MOST_BYTES = 8 << 20, 64 << 20
+#: So many bytes of lines, or rows of a table, are in memory at a time.
+_BLOCK_BYTES = 16 << 20
+_BLOCK_ROWS = 1 << 17
+_FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
+_FORMATS |= {".csv": "csv"}
+_COMPRESSED = {".gz": "gzip", ".zst": "zstd"}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of an input.
+
+    Attributes:
+        file: The file, as faults name it.
+        path: Where it is.
+        format: `jsonl`, `parquet` or `csv`.
+        start: The first byte; a line that begins before it belongs to the part before.
+        end: Lines that begin before this byte belong to the part; None is the end of the file.
+        groups: Of Parquet, the groups of rows.
+        before: How many rows of a table come before the part.
+        type: The type of a table's rows.
+        columns: Names of a table's columns, and the properties that they are.
+        compression: How the file is compressed.
+    """
+
+    file: str
+    path: str
+    format: str
+    start: int = 0
+    end: int | None = None
+    groups: tuple[int, ...] = ()
+    before: int = 0
+    type: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    compression: str | None = None
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows of a part that are in memory together.
+
+    Attributes:
+        rows: By type, with the lines that they stand on, counted from the part's first one.
+        faults: What is wrong with lines that gave no row.
+        lines: How many lines there are.
+        rejected: The lines that gave no row, as they are.
+        bad: How many lines, or rows, have faults.
+    """
+
+    rows: Mapping[str, Rows]
+    faults: Faults
+    lines: int
+    rejected: list[bytes]
+    bad: int = 0
+    text: bytes = b""
+    before: int = 0
+
+
+#: A file, a folder or a pattern, or several of them.
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+def files_of(source: Paths) -> list[Path]:
+    """The files that a path, a folder or a pattern names, in order; or several of these do.
+
+    Raises:
+        UsageError: There are none, or one is named twice.
+    """
+    if isinstance(source, str | os.PathLike):
+        return _files_of(source)
+    found = [file for each in source for file in _files_of(each)]
+    seen: set[Path] = set()
+    for file in found:
+        if (place := file.resolve()) in seen:
+            raise UsageError(f"{file}: the file is named twice")
+        seen.add(place)
+    return found
+
+
+def _files_of(source: str | os.PathLike[str]) -> list[Path]:
+    text = os.fspath(source)
+    path = Path(text).expanduser()
+    if (path / "_schema.pg").exists() and (path / "__manifest").exists():
+        raise UsageError(f"{text} is a graph; export it, and load what that gives")
+    if path.is_dir():
+        found = sorted(p for p in path.rglob("*") if p.is_file() and _format(p) is not None)
+    elif path.exists():
+        found = [path]
+    else:
+        found = [Path(p) for p in sorted(glob.glob(str(path), recursive=True)) if Path(p).is_file()]
+    if not found:
+        raise UsageError(f"{text}: there is no such file; give a file, a folder or a pattern")
+    return found
+
+
+def parts_of(
+    source: Paths,
+    catalog: Catalog,
+    parallelism: int,
+    *,
+    format: str | None = None,
+    type: str | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> list[Part]:
+    """Cut files into parts."""
+    files = files_of(source)
+    total = sum(file.stat().st_size for file in files)
+    size = min(MOST_BYTES, max(LEAST_BYTES, total // (parallelism * 3) + 1))
+    parts: list[Part] = []
+    for file in files:
+        form = format or _format(file)
+        if form not in ("jsonl", "parquet", "csv"):
+            raise UsageError(
+                f"{file}: what kind of file is this? Name it .jsonl, .parquet or .csv, or tell the"
+                " format"
+            )
+        compression = _COMPRESSED.get(file.suffix)
+        if form == "jsonl":
+            if type is not None or columns:
+                raise UsageError(
+                    f"{file}: JSON lines tell their types and properties themselves; leave out the"
+                    " type and the columns, or tell that the format is csv or parquet"
+                )
+            parts += _lines(file, size, compression)
+        else:
+            name = type or file.name.split(".")[0].split("-")[0]
+            check_type(catalog, name, str(file), given=type is not None)
+            if form == "parquet":
+                parts += _groups(file, name, columns or {})
+            else:
+                parts.append(
+                    Part(
+                        str(file),
+                        str(file.resolve()),
+                        form,
+                        type=name,
+                        columns=columns or {},
+                        compression=compression,
+                    )
+                )
+    return parts
+
+
+def check_type(catalog: Catalog, name: str, where: str, *, given: bool) -> None:
+    """Check that rows of a table are of a type that there is."""
+    if catalog.table(name) is None:
+        known = [t.name for t in catalog.tables()]
+        hint = did_you_mean(name, known) or f"there are {', '.join(known)}"
+        if given:
+            raise UsageError(f"the graph has no type `{name}`; {hint}")
+        raise UsageError(f"{where}: the file is not named after a type ({hint}); tell the type")
+
+
+def _format(file: Path) -> str | None:
+    suffixes = [s for s in file.suffixes if s not in _COMPRESSED]
+    return _FORMATS.get(suffixes[-1]) if suffixes else None
+
+
+def _lines(file: Path, size: int, compression: str | None) -> Iterator[Part]:
+    path, length = str(file.resolve()), file.stat().st_size
+    if compression is not None:
+        yield Part(str(file), path, "jsonl", compression=compression)
+        return
+    for start in range(0, max(length, 1), size):
+        end = start + size
+        yield Part(str(file), path, "jsonl", start, None if end >= length else end)
+
+
+def _groups(file: Path, type: str, columns: Mapping[str, str]) -> Iterator[Part]:
+    try:
+        opened = pq.ParquetFile(file)
+        metadata = opened.metadata
+        check_columns(columns, opened.schema_arrow.names, str(file))
+    except (OSError, pa.ArrowInvalid) as error:
+        raise UsageError(f"{file}: not a Parquet file: {error}") from None
+    groups: list[int] = []
+    rows = before = 0
+    for group in range(metadata.num_row_groups):
+        groups.append(group)
+        rows += metadata.row_group(group).num_rows
+        if rows >= 4 * _BLOCK_ROWS or group + 1 == metadata.num_row_groups:
+            path = str(file.resolve())
+            yield Part(
+                str(file), path, "parquet", groups=tuple(groups), before=before, type=type,
+                columns=columns,
+            )  # fmt: skip
+            before, groups, rows = before + rows, [], 0
+
+
+# --- reading ---
+
+
+def read_part(part: Part, catalog: Catalog) -> Iterator[Block]:
+    """The rows of a part, a block at a time.
+
+    Raises:
+        UsageError: The file cannot be read to its end.
+    """
+    try:
+        yield from _blocks(part, catalog)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise UsageError(f"{part.file}: the file cannot be read: {error}") from None
+
+
+def _blocks(part: Part, catalog: Catalog) -> Iterator[Block]:
+    if part.format == "jsonl":
+        before = 0
+        for number, text in enumerate(_texts(part)):
+            first = part.start == 0 and number == 0
+            found = parse(text, catalog, part.file, first=first)
+            faults = found.faults.moved(before)
+            rows = {
+                name: Rows(
+                    _with_ids(rows.table, catalog.table(name)), rows.lines + before, rows.nulls
+                )
+                for name, rows in found.rows.items()
+            }
+            rejected = _picked(text, found.bad_lines)
+            yield Block(rows, faults, found.lines, rejected, len(rejected), text, before)
+            before += found.lines
+        return
+    if part.format == "parquet":
+        with pq.ParquetFile(part.path) as file:
+            batches = file.iter_batches(_BLOCK_ROWS, row_groups=list(part.groups))
+            yield from table_blocks(batches, part.before, str(part.type), part.columns)
+        return
+    type = catalog.table(str(part.type))
+    assert type is not None
+    for block in read_csv(part.path, part.file, part.compression, type, part.columns):
+        rows = {type.name: Rows(block.table, block.lines)}
+        yield Block(rows, block.faults, block.count, [], block.count - block.table.num_rows)
+
+
+def _with_ids(rows: pa.Table, type: NodeType | EdgeType | None) -> pa.Table:
+    """Rows of which some have an id: those that their lines leave out are made."""
+    if type is None or type.key or "id" not in rows.column_names or not rows["id"].null_count:
+        return rows
+    ids = pc.coalesce(rows["id"], mint_ulids(rows.num_rows))
+    return rows.set_column(rows.column_names.index("id"), "id", ids)
+
+
+def table_blocks(
+    batches: Iterable[pa.RecordBatch | pa.Table],
+    before: int,
+    type: str,
+    columns: Mapping[str, str],
+) -> Iterator[Block]:
+    """Rows of a table as blocks; their lines are the numbers of rows."""
+    for batch in batches:
+        table = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
+        table = table.rename_columns([columns.get(name, name) for name in table.column_names])
+        lines = before + 1 + np.arange(table.num_rows)
+        yield Block({type: Rows(table, lines)}, Faults(), table.num_rows, [])
+        before += table.num_rows
+
+
+def _texts(part: Part) -> Iterator[bytes]:
+    """Whole lines of a part, some megabytes at a time."""
+    stream = pa.OSFile(part.path, "rb") if part.compression is None else None
+    if stream is None:
+        stream = pa.CompressedInputStream(pa.OSFile(part.path, "rb"), part.compression)
+    with stream:
+        position = part.start
+        rest = b""
+        if part.start:
+            # The line that the range begins in belongs to the part before.
+            stream.seek(part.start - 1)
+            position = _after_line(stream, part.start - 1)
+            # It may even end in a part that comes later.
+            stream.seek(position)
+        while True:
+            left = None if part.end is None else part.end - position - len(rest)
+            if left is not None and left <= 0:
+                break
+            data = stream.read(_BLOCK_BYTES if left is None else min(_BLOCK_BYTES, left))
+            if not data:
+                break
+            text = rest + data
+            cut = text.rfind(b"\n") + 1
+            if cut:
+                yield text[:cut]
+                position += cut
+            rest = text[cut:]
+        if rest and part.end is not None:
+            rest += _to_line_end(stream)
+        if rest:
+            yield rest
+
+
+def _after_line(stream: pa.NativeFile, position: int) -> int:
+    """Where the next line begins."""
+    while data := stream.read(1 << 16):
+        at = int(data.find(b"\n")) + 1
+        if at:
+            return position + at
+        position += len(data)
+    return position
+
+
+def _to_line_end(stream: pa.NativeFile) -> bytes:
+    found = []
+    while data := stream.read(1 << 16):
+        at = data.find(b"\n") + 1
+        found.append(data[:at] if at else data)
+        if at:
+            break
+    return b"".join(found)
+
+
+def _picked(text: bytes, lines: list[int]) -> list[bytes]:
+    if not lines:
+        return []
+    every = text.split(b"\n")
+    return [every[line - 1].rstrip(b"\r") for line in lines]

@@ -1,0 +1,495 @@
+"""Loading: any input, of any size, as one commit or not at all.
+
+Parts are staged where the engine runs them, keys are checked bucket by bucket, and the files are
+handed to the write protocol, which publishes them. A load of ten rows takes the same way as one of
+ten billion.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from ulid import ULID
+
+from omnigraph import failpoints
+from omnigraph.errors import LoadError, LoadFault, OmnigraphError, ReadSetConflict, UsageError
+from omnigraph.history.repository import Repository
+from omnigraph.language import EdgeType, NodeType
+from omnigraph.pipeline.checks import Checked, CheckTask, check_bucket
+from omnigraph.pipeline.embed_rows import embedding_for
+from omnigraph.pipeline.engine import Engine, Progress
+from omnigraph.pipeline.faults import Faults, together
+from omnigraph.pipeline.inputs import Part
+from omnigraph.pipeline.key_sets import bounded
+from omnigraph.pipeline.locating import LocateTask, locate
+from omnigraph.pipeline.scratch import SCRATCH, Site, TableAt
+from omnigraph.pipeline.settling import Settled, SettleTask, settle
+from omnigraph.pipeline.staging import StagedPart, StageTask, stage_part
+from omnigraph.settings import Settings
+from omnigraph.storage.bulk import WrittenFile, delete_files, move_files, stage_files
+from omnigraph.storage.objects import Objects
+from omnigraph.storage.tables import StagedWrite, TableRef, Tables, TableSnapshot
+from omnigraph.writes.protocol import Change, TableOutcome, WriteRequest, write
+from omnigraph.writes.view import View
+
+MODES = ("append", "merge", "overwrite")
+#: Into how many buckets keys are divided for each task that runs at a time.
+_BUCKETS = 2
+#: Into how many buckets keys are divided when nobody knows how many there are.
+_BEGUN_BUCKETS = 4
+#: Fewer bytes of input than this are checked in one bucket.
+_ONE_BUCKET = 32 << 20
+
+
+@dataclass(frozen=True)
+class LoadResult:
+    """The answer to a load.
+
+    Attributes:
+        branch: Where it was loaded to.
+        mode: How.
+        commit: The commit; None when the input was empty.
+        tables: Per type how many rows are new, replaced and gone.
+        lines: How many lines, or rows, the input has.
+        skipped: How many of them were left out because of faults.
+        faults: The first of those faults.
+        base_branch: What the branch was made from, if `ingest` made it.
+        branch_created: True when `ingest` made the branch.
+        repeated: The load was done before, under the same idempotency key.
+    """
+
+    branch: str
+    mode: str
+    commit: str | None
+    tables: Mapping[str, TableOutcome]
+    lines: int
+    skipped: int = 0
+    faults: Sequence[LoadFault] = ()
+    base_branch: str | None = None
+    branch_created: bool = False
+    repeated: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the result as plain values."""
+        return {
+            "branch": self.branch,
+            "base_branch": self.base_branch,
+            "branch_created": self.branch_created,
+            "mode": self.mode,
+            "commit": self.commit,
+            "repeated": self.repeated,
+            "lines": self.lines,
+            "skipped": self.skipped,
+            "faults": [fault.to_dict() for fault in self.faults],
+            "tables": [
+                {
+                    "table": name,
+                    "inserted": t.inserted,
+                    "replaced": t.replaced,
+                    "deleted": t.deleted,
+                }
+                for name, t in self.tables.items()
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How to load.
+
+    Attributes:
+        mode: `append`, `merge` or `overwrite`.
+        branch: Where to.
+        actor: Who loads.
+        message: What for.
+        idempotency_key: Makes a repeated load give the first one's commit.
+        if_commit: Load only if this is the branch's head.
+        max_errors: Lines with so many faults may be left out.
+        rejects: A folder for lines that are wrong.
+    """
+
+    mode: str = "merge"
+    branch: str = "main"
+    actor: str | None = None
+    message: str | None = None
+    idempotency_key: str | None = None
+    if_commit: str | None = None
+    max_errors: int = 0
+    rejects: Path | None = None
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A load whose rows others stage: the state that they do it on, and what has become of them.
+
+    Attributes:
+        site: What they have to know.
+        identity: The lifetime of the branch.
+        head: Its head.
+        parts: What they have staged.
+    """
+
+    site: Site
+    identity: str
+    head: str
+    parts: Sequence[StagedPart] = ()
+
+    @property
+    def files(self) -> dict[str, list[WrittenFile]]:
+        """The files that are written, by type."""
+        found: dict[str, list[WrittenFile]] = {}
+        for part in self.parts:
+            for name, rows in part.types.items():
+                found.setdefault(name, []).extend(rows.files)
+        return found
+
+
+#: Stages all parts of an input, given what stages one.
+Stage = Callable[[Callable[[int, Part], StageTask]], list[StagedPart]]
+
+
+@dataclass
+class Loading:
+    """One load."""
+
+    repository: Repository
+    engine: Engine
+    progress: Progress
+    options: LoadOptions
+    settings: Settings
+    parts: Sequence[Part]
+    #: How rows that come from no files are staged; None for files.
+    stage: Stage | None = None
+    #: How many bytes the input has.
+    size: int = 0
+    #: Parts that others have staged.
+    begun: Begun | None = None
+    lines: int = 0
+    bad: int = 0
+    skipped: Faults = field(default_factory=Faults)
+    _folder: str = field(default_factory=lambda: f"{SCRATCH}/{ULID()}")
+    _written: list[tuple[TableRef, list[WrittenFile]]] = field(default_factory=list)
+    #: The protocol has what was prepared: it may become part of the graph at any later time.
+    _handed: bool = False
+
+    def run(self) -> LoadResult:
+        """Load.
+
+        Raises:
+            LoadError: The input has faults; nothing was written.
+        """
+        options = self.options
+        if options.mode not in MODES:
+            raise UsageError(f"`{options.mode}` is no way to load: use append, merge or overwrite")
+        if options.max_errors < 0:
+            raise UsageError("max_errors is 0 or more")
+        if (
+            options.rejects is not None
+            and options.rejects.exists()
+            and not options.rejects.is_dir()
+        ):
+            raise UsageError(f"{options.rejects} is a file; give a folder for lines that are wrong")
+        request = WriteRequest(
+            options.branch,
+            self._prepare,
+            options.mode != "overwrite",
+            options.actor,
+            options.message,
+            options.if_commit,
+            options.idempotency_key,
+            writer="load",
+        )
+        try:
+            made = write(self.repository, request)
+        finally:
+            self._tidy()
+        return LoadResult(
+            options.branch,
+            options.mode,
+            None if made.commit is None else made.commit.id,
+            made.tables,
+            self.lines,
+            self.bad,
+            tuple(self.skipped.shown),
+            repeated=made.repeated,
+        )
+
+    # --- a load that others stage ---
+
+    def begin(self) -> Begun:
+        """Tell what has to be known to stage parts, on the branch as it is now.
+
+        The load is then run with what they have become, also in another process; it fits if only
+        rows were written meanwhile. Otherwise it has to be abandoned.
+        """
+        view = View(self.repository, self.repository.history.read(self.options.branch))
+        site = self._site(view)
+        rules = any(t.uniques or bounded(t) for t in view.catalog.tables())
+        # Tables that are empty now may have rows when the load is run; see `_buckets`.
+        one = self.options.mode == "merge" and rules
+        site = replace(site, buckets=1 if one else _BEGUN_BUCKETS)
+        return Begun(site, view.base.identity, view.base.head)
+
+    def abandon(self) -> None:
+        """Delete what was staged."""
+        self._tidy()
+
+    def _on_begun(self, begun: Begun, site: Site, view: View) -> Site:
+        """A site of today for parts that were staged before."""
+        changed = None
+        if site.catalog.identity_hash != begun.site.catalog.identity_hash:
+            changed = "the schema has changed"
+        elif view.base.identity != begun.identity:
+            changed = f"branch `{self.options.branch}` was deleted and made anew"
+        elif self.options.mode == "overwrite" and view.base.head != begun.head:
+            changed = f"branch `{self.options.branch}` moved to commit {view.base.head}"
+        if changed is not None:
+            raise ReadSetConflict(f"{changed} while the rows were staged; run it again")
+        for name, files in begun.files.items():
+            # Another writer was the first to write to this table on the branch.
+            source, target = begun.site.tables[name].ref, site.tables[name].ref
+            if source != target:
+                move_files(self.repository.objects, files, source, target)
+        site = replace(site, folder=begun.site.folder, buckets=begun.site.buckets)
+        self.begun = replace(begun, site=site)
+        return site
+
+    # --- stages ---
+
+    def _prepare(self, view: View) -> Mapping[str, Change]:
+        # Another writer was faster: what was staged on the state before is of no use.
+        self._handed = False
+        self._discard()
+        site = self._site(view)
+        if self.begun is not None:
+            site = self._on_begun(self.begun, site, view)
+            staged = list(self.begun.parts)
+            self.lines = sum(part.lines for part in staged)
+        else:
+            staged = self._staged(site)
+        failpoints.hit("load.staged")
+        types = frozenset(name for part in staged for name in part.types)
+        site = replace(site, written=types)
+        checked = self._checked(site, staged)
+        failpoints.hit("load.checked")
+        self._refuse(site, staged, checked)
+        changes = self._changes(site, staged, checked)
+        failpoints.hit("load.settled")
+        self._handed = True
+        return changes
+
+    def _site(self, view: View) -> Site:
+        tables = {}
+        for type in view.catalog.tables():
+            table = view.published(type.name)
+            tables[type.name] = TableAt(table.path, table.branch, table.version, table.rows)
+        return Site(
+            str(self.repository.location),
+            view.catalog,
+            tables,
+            self._folder,
+            self.repository.external_blobs,
+            self.options.mode,
+            self._buckets(view),
+            skips=self.options.max_errors > 0,
+        )
+
+    def _buckets(self, view: View) -> int:
+        if self.size < _ONE_BUCKET:
+            return 1
+        types: list[NodeType | EdgeType] = list(view.catalog.tables())
+        rules = any(t.uniques or bounded(t) for t in types)
+        if self.options.mode == "merge" and rules:
+            # Which rows stay is told by their ids, and what they break by other keys.
+            return 1
+        return max(1, self.engine.parallelism * _BUCKETS)
+
+    def _staged(self, site: Site) -> list[StagedPart]:
+        embedding = embedding_for(site.catalog, self.settings)
+        keep = self.options.rejects is not None
+
+        def task(number: int, part: Part) -> StageTask:
+            return StageTask(site, part, number, keep, embedding)
+
+        if self.stage is not None:
+            staged = self.stage(task)
+        else:
+            tasks = [task(number, part) for number, part in enumerate(self.parts)]
+            staged = self.engine.map(stage_part, tasks, "reading and staging", self.progress)
+        for part in staged:
+            for name, rows in part.types.items():
+                self._written.append((site.tables[name].ref, rows.files))
+        self.lines = sum(part.lines for part in staged)
+        return staged
+
+    def _checked(self, site: Site, staged: Sequence[StagedPart]) -> list[Checked]:
+        used = sorted({bucket for part in staged for bucket in part.keys})
+        if site.mode == "overwrite":
+            # Rows that go are looked at in every bucket.
+            used = list(range(site.buckets)) if staged else []
+        tasks = [
+            CheckTask(site, bucket, {p.number: p.keys[bucket] for p in staged if bucket in p.keys})
+            for bucket in used
+        ]
+        return self.engine.map(check_bucket, tasks, "checking", self.progress)
+
+    def _refuse(self, site: Site, staged: Sequence[StagedPart], checked: Sequence[Checked]) -> None:
+        """Raise what is wrong with the input, if that is more than is allowed."""
+        before = self._lines_before(staged)
+        lines = [part.faults.moved(before[part.number]) for part in staged]
+        rejected = [path for part in staged if (path := part.rejected) is not None]
+        raw = {path: site.get(path) for path in rejected}
+        found = together(lines)
+        whole: list[Faults] = []
+        broken = [path for check in checked for path in check.broken]
+        if broken:
+            parts = dict(enumerate(self.parts))
+            tasks = [
+                LocateTask(
+                    site, part, parts.get(part.number), broken, self.options.rejects is not None
+                )
+                for part in staged
+            ]
+            located = self.engine.map(locate, tasks, "finding faults", self.progress)
+            for part, one in zip(staged, located, strict=True):
+                whole.append(one.faults.moved(before[part.number]))
+                if one.rejected:
+                    raw[f"located {part.number}"] = list(one.rejected)
+        for check in checked:
+            if check.loose_count:
+                loose = Faults()
+                for kind, column, reason in check.loose:
+                    loose.add(LoadFault(kind, None, None, column, reason))
+                loose.count("end", check.loose_count - len(check.loose))
+                whole.append(loose)
+        every = together([found, *whole])
+        if self.options.rejects is not None and every.total:
+            self._keep_rejected(every, [line for lines in raw.values() for line in lines])
+        unfit = any(part.unfit for part in staged)
+        if unfit or every.total > found.total or found.total > self.options.max_errors:
+            raise LoadError(every.shown, every.counts)
+        self.skipped = found
+        self.bad = sum(part.bad for part in staged)
+
+    def _lines_before(self, staged: Sequence[StagedPart]) -> dict[int, int]:
+        """How many lines of the same file come before each part."""
+        before: dict[int, int] = {}
+        seen: dict[str, int] = {}
+        for part in sorted(staged, key=lambda p: p.number):
+            known = self.parts[part.number] if part.number < len(self.parts) else None
+            if known is None or known.format not in ("jsonl", "frame"):
+                before[part.number] = 0
+                continue
+            before[part.number] = seen.get(known.path, 0)
+            seen[known.path] = before[part.number] + part.lines
+        return before
+
+    def _keep_rejected(self, faults: Faults, lines: Sequence[bytes]) -> None:
+        folder = self.options.rejects
+        assert folder is not None
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "rejected.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
+        told = [json.dumps(fault.to_dict(), ensure_ascii=False) for fault in faults.shown]
+        (folder / "faults.jsonl").write_text("".join(f"{line}\n" for line in told))
+
+    def _changes(
+        self, site: Site, staged: Sequence[StagedPart], checked: Sequence[Checked]
+    ) -> Mapping[str, Change]:
+        files: dict[str, list[WrittenFile]] = {}
+        replaced: dict[str, list[npt.NDArray[np.uint64]]] = {}
+        new: dict[str, int] = {}
+        if site.mode == "merge":
+            decided = [check.decided for check in checked if check.decided is not None]
+            tasks = [SettleTask(site, part, decided) for part in staged]
+            settled = self.engine.map(settle, tasks, "merging", self.progress)
+            for part in settled:
+                for name, made in part.items():
+                    self._add(site, name, made, files, replaced, new)
+        else:
+            for one in staged:
+                for name, rows in one.types.items():
+                    files.setdefault(name, []).extend(rows.files)
+                    new[name] = new.get(name, 0) + rows.rows
+        changes: dict[str, Change] = {}
+        for name in sorted(files):
+            table = site.tables[name]
+            gone = table.rows if site.replaces(name) else 0
+            addresses = np.concatenate([np.zeros(0, np.uint64), *replaced.get(name, [])])
+            outcome = TableOutcome(new.get(name, 0), len(addresses), gone)
+            changes[name] = BulkChange(
+                files[name], addresses, site.replaces(name), table.ref, outcome
+            )
+        return changes
+
+    def _add(
+        self,
+        site: Site,
+        name: str,
+        made: Settled,
+        files: dict[str, list[WrittenFile]],
+        replaced: dict[str, list[npt.NDArray[np.uint64]]],
+        new: dict[str, int],
+    ) -> None:
+        self._written.append((site.tables[name].ref, made.files))
+        files.setdefault(name, []).extend(made.files)
+        replaced.setdefault(name, []).append(made.replaced)
+        new[name] = new.get(name, 0) + made.new
+
+    # --- leaving nothing behind ---
+
+    def _tidy(self) -> None:
+        folders = [self._folder]
+        if self.begun is not None:
+            folders.append(self.begun.site.folder)
+            tables = self.begun.site.tables
+            self._written += [(tables[n].ref, files) for n, files in self.begun.files.items()]
+        if not self._handed:
+            self._discard()
+        for folder in folders:
+            with suppress(OmnigraphError):
+                self.repository.objects.delete_folder(folder)
+
+    def _discard(self) -> None:
+        """Delete files that were staged for nothing; what stays is found by a cleanup."""
+        written, self._written = self._written, []
+        for table, files in written:
+            with suppress(OmnigraphError):
+                delete_files(self.repository.objects, files, table)
+
+
+@dataclass(frozen=True)
+class BulkChange:
+    """Files that are written, as a change of one table."""
+
+    files: Sequence[WrittenFile]
+    replaced: npt.NDArray[np.uint64]
+    replaces_all: bool
+    place: TableRef
+    outcome: TableOutcome
+
+    @property
+    def kind(self) -> str:
+        """What sidecars and the audit log call it."""
+        if self.replaces_all:
+            return "overwrite"
+        return "merge" if len(self.replaced) else "append"
+
+    @property
+    def is_empty(self) -> bool:
+        """True when the table stays as it is."""
+        return not self.files and not self.replaces_all
+
+    def stage(self, tables: Tables, snapshot: TableSnapshot) -> StagedWrite | None:
+        """Stage the files; those of a table that is forked only now move to the fork."""
+        if snapshot.ref != self.place:
+            move_files(Objects(tables.location), self.files, self.place, snapshot.ref)
+        return stage_files(
+            snapshot, self.files, replaced=self.replaced, replaces_all=self.replaces_all
+        )

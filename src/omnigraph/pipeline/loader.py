@@ -1,0 +1,277 @@
+"""From what a user gives to a load: which input it is, and where the work is done."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from omnigraph.errors import UsageError
+from omnigraph.history.repository import Repository
+from omnigraph.pipeline.engine import Engine, LocalEngine, Progress
+from omnigraph.pipeline.inputs import Part, check_type, files_of, parts_of, table_blocks
+from omnigraph.pipeline.load import Loading, LoadOptions, LoadResult
+from omnigraph.pipeline.staging import StagedPart, StageTask, stage_blocks
+from omnigraph.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: An input of at most so many bytes is loaded in this process, unless told otherwise.
+SMALL = 16 << 20
+_BATCH_ROWS = 1 << 17
+
+EngineName = Literal["auto", "local", "spark"]
+MakeTask = Callable[[int, Part], StageTask]
+
+
+@dataclass(frozen=True)
+class Input:
+    """What is loaded.
+
+    Attributes:
+        source: Files, tables or a DataFrame, as `Graph.load` takes them.
+        format: What kind of files they are; None is told by their names.
+        type: The type of all rows of tables; None is told by the names of files.
+        columns: Names of columns, and the properties that they are.
+    """
+
+    source: Any
+    format: str | None = None
+    type: str | None = None
+    columns: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where the work is done.
+
+    Attributes:
+        engine: `local` is this process, `spark` is Spark, `auto` decides by size.
+        master: Where Spark runs.
+        spark: The caller's session.
+    """
+
+    engine: EngineName = "auto"
+    master: str | None = None
+    spark: SparkSession | None = None
+
+
+def load(
+    repository: Repository,
+    settings: Settings,
+    given: Input,
+    where: Where,
+    options: LoadOptions,
+    progress: Progress,
+) -> LoadResult:
+    """Load an input; see `Graph.load`."""
+    if where.engine not in ("auto", "local", "spark"):
+        raise UsageError(f"`{where.engine}` is no engine: use auto, local or spark")
+    source = given.source
+    with ExitStack() as stack:
+        if _is_spark(source):
+            return _load_frame(repository, settings, given, where, options, progress)
+        if _is_paths(source):
+            size = sum(file.stat().st_size for file in files_of(source))
+            engine = _engine(where, settings, size)
+            parts = parts_of(
+                source,
+                repository.catalog,
+                engine.parallelism,
+                format=given.format,
+                type=given.type,
+                columns=given.columns,
+            )
+        elif source == "-" or hasattr(source, "read"):
+            stream = sys.stdin.buffer if source == "-" else source
+            file = stack.enter_context(tempfile.NamedTemporaryFile(suffix=".jsonl"))
+            size = _spool(stream, file)
+            engine = _engine(where, settings, size)
+            format = given.format or "jsonl"
+            found = parts_of(file.name, repository.catalog, engine.parallelism, format=format,
+                             type=given.type, columns=given.columns)  # fmt: skip
+            parts = [_renamed(part, "stdin" if source == "-" else "input") for part in found]
+        else:
+            return _load_tables(repository, settings, given, where, options, progress)
+        loading = Loading(repository, engine, progress, options, settings, parts, size=size)
+        return loading.run()
+
+
+def _is_paths(source: Any) -> bool:
+    if isinstance(source, list | tuple):
+        if "-" in source:
+            raise UsageError("stdin is loaded alone; leave the other files out")
+        return bool(source) and all(isinstance(each, str | os.PathLike) for each in source)
+    return isinstance(source, str | os.PathLike) and os.fspath(source) != "-"
+
+
+def _engine(where: Where, settings: Settings, size: int) -> Engine:
+    chosen = where.engine
+    if chosen == "auto":
+        asked = where.master is not None or where.spark is not None
+        chosen = "spark" if asked or size > SMALL else "local"
+    if chosen == "local":
+        return LocalEngine()
+    from omnigraph.pipeline.session import session
+    from omnigraph.pipeline.spark_engine import SparkEngine
+
+    return SparkEngine(session(where.master, spark=where.spark, settings=settings))
+
+
+def _spool(stream: IO[bytes], file: IO[bytes]) -> int:
+    """Keep a stream in a file, so that it can be cut into parts."""
+    size = 0
+    while data := stream.read(1 << 20):
+        size += file.write(data if isinstance(data, bytes) else str(data).encode())
+    file.flush()
+    return size
+
+
+def _renamed(part: Part, name: str) -> Part:
+    return replace(part, file=name)
+
+
+# --- tables ---
+
+
+def _load_tables(
+    repository: Repository,
+    settings: Settings,
+    given: Input,
+    where: Where,
+    options: LoadOptions,
+    progress: Progress,
+) -> LoadResult:
+    """Load tables that are in memory, in this process: they are here already."""
+    tables = _tables(given)
+    for name, _ in tables:
+        check_type(repository.catalog, name, "the input", given=True)
+    parts = [Part("", name, "table", type=name) for name, _ in tables]
+    columns = given.columns or {}
+    if where.engine == "spark":
+        with tempfile.TemporaryDirectory() as folder:
+            import pyarrow.parquet as pq
+
+            for name, table in tables:
+                pq.write_table(table, Path(folder) / f"{name}.parquet")
+            engine = _engine(where, settings, 0)
+            found = parts_of(folder, repository.catalog, engine.parallelism, columns=columns)
+            size = sum(table.nbytes for _, table in tables)
+            named = [_renamed(part, "") for part in found]
+            loading = Loading(repository, engine, progress, options, settings, named, size=size)
+            return loading.run()
+
+    def stage(make: MakeTask) -> list[StagedPart]:
+        made = []
+        progress.stage("reading and staging", len(tables))
+        for number, (name, table) in enumerate(tables):
+            batches = table.to_batches(max_chunksize=_BATCH_ROWS)
+            task = make(number, parts[number])
+            made.append(stage_blocks(task, table_blocks(batches, 0, name, columns)))
+            progress.advance(number + 1)
+        return made
+
+    size = sum(table.nbytes for _, table in tables)
+    loading = Loading(
+        repository, LocalEngine(), progress, options, settings, parts, stage, size=size
+    )
+    return loading.run()
+
+
+def _tables(given: Input) -> list[tuple[str, pa.Table]]:
+    source = given.source
+    if isinstance(source, Mapping):
+        return [(str(name), _arrow(rows)) for name, rows in source.items()]
+    rows = _arrow(source)
+    if given.type is None:
+        raise UsageError(
+            "of which type are the rows of this table? Pass type=, or a mapping of types to tables"
+        )
+    return [(given.type, rows)]
+
+
+def _arrow(rows: Any) -> pa.Table:
+    """Rows as an Arrow table: Arrow's own, pandas, polars, and all that speak its interface."""
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if isinstance(rows, pa.RecordBatchReader):
+        return rows.read_all()
+    if type(rows).__module__.startswith("pandas"):
+        return pa.Table.from_pandas(rows, preserve_index=False).replace_schema_metadata(None)
+    if hasattr(rows, "__arrow_c_stream__"):
+        return pa.table(rows)
+    if isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows):
+        return pa.Table.from_pylist(rows)
+    raise UsageError(
+        f"cannot load a {type(rows).__name__}: give a path, a stream, an Arrow, pandas or polars"
+        " table, or a Spark DataFrame"
+    )
+
+
+# --- Spark DataFrames ---
+
+
+def _is_spark(source: Any) -> bool:
+    return any(
+        kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame"
+        for kind in type(source).__mro__
+    )
+
+
+def _load_frame(
+    repository: Repository,
+    settings: Settings,
+    given: Input,
+    where: Where,
+    options: LoadOptions,
+    progress: Progress,
+) -> LoadResult:
+    frame: DataFrame = given.source
+    if given.type is None:
+        raise UsageError("of which type are the rows of this DataFrame? Pass type=")
+    check_type(repository.catalog, given.type, "the DataFrame", given=True)
+    if where.engine == "local":
+        raise UsageError("a DataFrame is loaded by Spark; leave the engine out")
+    from omnigraph.pipeline.session import session
+    from omnigraph.pipeline.spark_engine import SparkEngine
+
+    engine = SparkEngine(session(spark=where.spark or frame.sparkSession, settings=settings))
+    name, columns = given.type, dict(given.columns or {})
+    parts: list[Part] = []
+    made = Part("", "", "frame", type=name)
+
+    def stage(make: MakeTask) -> list[StagedPart]:
+        parts.clear()
+        staged = engine.stream(
+            frame, _FrameStaging(make(0, made), name, columns), "reading and staging", progress
+        )
+        # Partitions are numbered as they come; what they refer to is their own number.
+        parts.extend([made] * (max((part.number for part in staged), default=-1) + 1))
+        return staged
+
+    # How large it is nobody knows.
+    loading = Loading(repository, engine, progress, options, settings, parts, stage, size=1 << 40)
+    return loading.run()
+
+
+@dataclass(frozen=True)
+class _FrameStaging:
+    """Stages a partition of a DataFrame; it travels to where the partition is."""
+
+    task: StageTask
+    type: str
+    columns: Mapping[str, str]
+
+    def __call__(self, number: int, batches: Iterator[pa.RecordBatch]) -> StagedPart:
+        task = replace(self.task, number=number)
+        return stage_blocks(task, table_blocks(batches, 0, self.type, self.columns))

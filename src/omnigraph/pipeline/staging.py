@@ -1,0 +1,350 @@
+"""Staging a part: its rows are read, checked one by one, and written to files of their tables.
+
+Rows that are appended, or take the place of everything, go to Lance files at once; no version
+refers to them. Rows that are merged wait in scratch files until it is known which of them are new.
+Only keys travel to the checks that need all rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.errors import LoadFault, Violation
+from omnigraph.language import EdgeType, NodeType
+from omnigraph.language.values import show
+from omnigraph.pipeline.embed_rows import TextEmbedding, embed_rows
+from omnigraph.pipeline.faults import MOST_SHOWN, Faults, together
+from omnigraph.pipeline.inputs import Block, Part, read_part
+from omnigraph.pipeline.jsonlines import Rows
+from omnigraph.pipeline.key_sets import (
+    KeySet,
+    buckets_of,
+    canonical_ids,
+    combined,
+    distinct_keys,
+    every_key,
+    group_columns,
+    key_sets,
+    needs_edges,
+    only_keys,
+    texts_of,
+)
+from omnigraph.pipeline.scratch import Site, packed
+from omnigraph.storage.bulk import WrittenFile, write_files
+from omnigraph.storage.staged import ROWS_PER_FRAGMENT
+from omnigraph.writes.conform import conform
+from omnigraph.writes.validate import Violations
+from omnigraph.writes.validate.values import check_values
+
+Ints = npt.NDArray[np.int64]
+#: What says which row a value is of, where the line says it better.
+_PLACE = re.compile(r" \(row [0-9]+ of the batch\)$")
+
+
+@dataclass(frozen=True)
+class StageTask:
+    """A part to stage.
+
+    Attributes:
+        number: Which part it is.
+        keep_rejected: Keep the lines that are wrong.
+        embedding: How texts are embedded; None when no type asks for it.
+    """
+
+    site: Site
+    part: Part
+    number: int
+    keep_rejected: bool = False
+    embedding: TextEmbedding | None = None
+
+
+@dataclass
+class StagedRows:
+    """The rows of one type of a part, where they are, and the lines that they stand on."""
+
+    rows: int = 0
+    files: list[WrittenFile] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+
+
+@dataclass
+class StagedPart:
+    """What a part has become.
+
+    Attributes:
+        number: Which part it is.
+        lines: How many lines it has.
+        types: Its rows by type.
+        keys: Per bucket where its keys are.
+        faults: What is wrong with its lines, counted from its first one.
+        bad: How many lines have faults.
+        unfit: A column is wrong as a whole: none of its rows can be told to be good.
+        rejected: Where the wrong lines are, if they were kept.
+    """
+
+    number: int
+    lines: int = 0
+    types: dict[str, StagedRows] = field(default_factory=dict)
+    keys: dict[int, str] = field(default_factory=dict)
+    faults: Faults = field(default_factory=Faults)
+    bad: int = 0
+    unfit: bool = False
+    rejected: str | None = None
+
+
+def stage_part(task: StageTask) -> StagedPart:
+    """Stage a part of a file."""
+    return stage_blocks(task, read_part(task.part, task.site.catalog))
+
+
+def stage_blocks(task: StageTask, blocks: Iterable[Block]) -> StagedPart:
+    """Stage blocks of rows."""
+    staging = _Staging(task)
+    for block in blocks:
+        staging.add(block)
+    return staging.finish()
+
+
+@dataclass
+class _Waiting:
+    """Rows of a type that are not written yet."""
+
+    tables: list[pa.Table] = field(default_factory=list)
+    lines: list[Ints] = field(default_factory=list)
+    count: int = 0
+
+
+class _Staging:
+    """Stages one part."""
+
+    def __init__(self, task: StageTask) -> None:
+        self.task = task
+        self.site = task.site
+        self.made = StagedPart(task.number)
+        self.waiting: dict[str, _Waiting] = {}
+        self.keys: dict[KeySet, list[pa.Table]] = {}
+        #: How many rows of each type have keys already.
+        self.numbered: Counter[str] = Counter()
+        self.faults: list[Faults] = []
+        self.rejected: list[bytes] = []
+
+    def add(self, block: Block) -> None:
+        self.made.lines += block.lines
+        self.faults.append(block.faults)
+        wrong: list[Ints] = []
+        for name, rows in block.rows.items():
+            type = self.site.catalog.table(name)
+            assert type is not None
+            wrong.append(self.add_rows(type, rows))
+        lines = np.unique(np.concatenate([*wrong, np.zeros(0, np.int64)]))
+        self.made.bad += block.bad + len(lines)
+        if self.task.keep_rejected:
+            self.rejected += block.rejected
+            if len(lines) and block.text:
+                every = block.text.split(b"\n")
+                bad = [every[line - 1 - block.before] for line in lines.tolist()]
+                self.rejected += [line.rstrip(b"\r") for line in bad]
+
+    def add_rows(self, type: NodeType | EdgeType, rows: Rows) -> Ints:
+        """Check rows and keep the good ones; gives the lines of the others."""
+        if self.task.embedding is not None:
+            made = embed_rows(type, rows, self.task.embedding, self.site.objects)
+            rows = Rows(made, rows.lines)
+        has_ids = "id" in rows.table.column_names
+        table, rows, unfit = self.fitting(type, rows)
+        if table is None:
+            return unfit
+        found = self.checked(type, table, has_ids)
+        shown = list(zip(found.found, found.places, strict=True))
+        if found.total > MOST_SHOWN:
+            shown = self.first_found(type, table, has_ids, found)
+        self.note(shown, found.counts, rows.lines)
+        places = np.unique(np.concatenate([*found.broken, np.zeros(0, np.int64)]))
+        self.add_keys(type, table, has_ids or bool(type.key), places)
+        lines = rows.lines
+        if len(places):
+            keep = np.ones(table.num_rows, bool)
+            keep[places] = False
+            table, lines = table.filter(pa.array(keep)), lines[keep]
+        waiting = self.waiting.setdefault(type.name, _Waiting())
+        waiting.tables.append(table)
+        waiting.lines.append(lines)
+        waiting.count += table.num_rows
+        if waiting.count >= ROWS_PER_FRAGMENT:
+            self.write(type.name, waiting, whole=False)
+        return np.concatenate([unfit, rows.lines[places]])
+
+    def fitting(self, type: NodeType | EdgeType, rows: Rows) -> tuple[pa.Table | None, Rows, Ints]:
+        """Rows in the columns of their table, which rows they are, and the lines of others."""
+        wrong = [np.zeros(0, np.int64)]
+        while True:
+            found = Violations()
+            table = conform(type, rows.table, found)
+            if table is not None:
+                return table, rows, np.concatenate(wrong)
+            shown = list(zip(found.found, found.places, strict=True))
+            self.note(shown, found.counts, rows.lines)
+            if None in found.places:
+                self.made.unfit = True
+                return None, rows, np.concatenate([*wrong, rows.lines])
+            keep = np.ones(rows.table.num_rows, bool)
+            keep[np.concatenate(found.broken)] = False
+            wrong.append(rows.lines[~keep])
+            rows = Rows(rows.table.filter(pa.array(keep)), rows.lines[keep])
+
+    def checked(self, type: NodeType | EdgeType, table: pa.Table, has_ids: bool) -> Violations:
+        """What is wrong with single values of rows."""
+        found = Violations()
+        check_values(type, table, found, external_blobs=self.site.external_blobs)
+        if has_ids:
+            _check_ids(type, table, found)
+        return found
+
+    def first_found(
+        self, type: NodeType | EdgeType, table: pa.Table, has_ids: bool, found: Violations
+    ) -> list[tuple[Violation, int | None]]:
+        """The first violations in the order of rows: of many, only some have been described."""
+        rows = np.unique(np.sort(np.concatenate(found.broken))[:MOST_SHOWN])
+        return [
+            (violation, row)
+            for row in rows.tolist()
+            for violation in self.checked(type, table.slice(row, 1), has_ids).found
+        ]
+
+    def note(
+        self,
+        shown: Sequence[tuple[Violation, int | None]],
+        counts: Mapping[str, int],
+        lines: Ints,
+    ) -> None:
+        """Tell violations by their lines."""
+        faults = Faults()
+        file = self.task.part.file or None
+        for violation, place in shown[:MOST_SHOWN]:
+            line = None if place is None else int(lines[place])
+            reason = _reason(violation)
+            faults.add(LoadFault(violation.rule, file, line, violation.property, reason))
+        for rule, count in counts.items():
+            faults.count(rule, count - faults.counts[rule])
+        self.faults.append(faults)
+
+    def add_keys(
+        self, type: NodeType | EdgeType, table: pa.Table, known_ids: bool, bad: Ints
+    ) -> None:
+        start = self.numbered[type.name]
+        self.numbered[type.name] += table.num_rows - len(bad)
+        good = table
+        if len(bad):
+            keep = np.ones(table.num_rows, bool)
+            keep[bad] = False
+            good = table.filter(pa.array(keep))
+            if not self.site.skips:
+                # Edges to a node that is refused have their ends: one fault is enough.
+                ids = table.filter(pa.array(~keep))["id"].combine_chunks()
+                refused = distinct_keys(ids, 0)
+                self.keys.setdefault(KeySet("refused", type.name), []).append(refused)
+        merge = self.site.mode == "merge"
+        known_ids = known_ids or merge or needs_edges(type, self.site.catalog)
+        for key, column in key_sets(type):
+            if key.rule == "id" and not known_ids:
+                # Ids that were made just now are like no other.
+                continue
+            texts = texts_of(type, key, column, good)
+            if key.rule == "end":
+                keys = only_keys(texts)
+            elif merge and key.rule in ("unique", "from"):
+                # Which of the rows stay is told by their ids.
+                keys = _with_ids(good, every_key(texts, start), start)
+            else:
+                keys = distinct_keys(texts, start)
+            if key.rule == "unique":
+                keys = _with_values(type, key, good, keys, start)
+            self.keys.setdefault(key, []).append(keys)
+
+    def write(self, name: str, waiting: _Waiting, *, whole: bool) -> None:
+        """Write rows that wait: all, or as many as fill files."""
+        table = pa.concat_tables(waiting.tables)
+        lines = np.concatenate(waiting.lines)
+        count = table.num_rows if whole else table.num_rows // ROWS_PER_FRAGMENT * ROWS_PER_FRAGMENT
+        made = self.made.types.setdefault(name, StagedRows())
+        rest = table.slice(count)
+        waiting.tables, waiting.lines, waiting.count = [rest], [lines[count:]], rest.num_rows
+        if not count:
+            return
+        table = table.slice(0, count)
+        if self.site.mode == "merge":
+            made.waiting.append(self.site.put(f"rows-{name}", packed(table)))
+        else:
+            made.files += write_files(self.site.open(name), table)
+        made.lines.append(self.site.put(f"lines-{name}", lines[:count].astype(np.int64)))
+        made.rows += count
+
+    def finish(self) -> StagedPart:
+        for name, waiting in self.waiting.items():
+            self.write(name, waiting, whole=True)
+        self.made.faults = together(self.faults)
+        if self.rejected:
+            self.made.rejected = self.site.put("rejected", self.rejected)
+        buckets: dict[int, dict[KeySet, bytes]] = {}
+        for key, tables in self.keys.items():
+            whole = pa.concat_tables(tables)
+            table = whole
+            if key.rule == "end":
+                table = only_keys(whole["text"].combine_chunks())
+            elif key.rule != "unique" and "id" not in whole.column_names:
+                table = combined(whole)
+            places = buckets_of(table["text"], self.site.buckets)
+            for bucket in np.unique(places).tolist():
+                chosen = table.filter(pa.array(places == bucket))
+                buckets.setdefault(bucket, {})[key] = packed(chosen)
+        for bucket, sets in buckets.items():
+            self.made.keys[bucket] = self.site.put(f"keys-{bucket}", sets)
+        return self.made
+
+
+def _check_ids(type: NodeType | EdgeType, table: pa.Table, found: Violations) -> None:
+    """Ids that are given are there, and are those of the keys."""
+    ids = table["id"]
+    missing = pc.is_null(ids)
+    found.add_rows(type.name, ids, "id", ids, missing, "id", lambda _: "every row needs an id")
+    if type.key:
+        expected = canonical_ids(type, table)
+        broken = pc.fill_null(pc.not_equal(ids.combine_chunks(), expected), False)
+        if pc.any(broken).as_py():
+            right = dict(zip(ids.to_pylist(), expected.to_pylist(), strict=True))
+            found.add_rows(
+                type.name, ids, "id", ids, broken, "key",
+                lambda v: f"the id of this key is {show(right[v])}, not {show(v)}",
+            )  # fmt: skip
+
+
+def _with_values(
+    type: NodeType | EdgeType, key: KeySet, rows: pa.Table, keys: pa.Table, start: int
+) -> pa.Table:
+    """Keys of a unique group with the first of their values, by which rows are found again."""
+    first = group_columns(type, key.place)[0]
+    return keys.append_column("value", rows[first].take(pc.subtract(keys["row"], start)))
+
+
+def _with_ids(rows: pa.Table, keys: pa.Table, start: int) -> pa.Table:
+    """Keys with the ids of their rows."""
+    return keys.append_column("id", rows["id"].take(pc.subtract(keys["row"], start)))
+
+
+def _reason(violation: Violation) -> str:
+    """What is wrong with a value; where it is, the line tells."""
+    where = violation.type
+    if violation.id is not None:
+        where += f" {show(violation.id)}"
+    if violation.property:
+        where += f", `{violation.property}`"
+    return _PLACE.sub("", violation.message.removeprefix(f"{where}: "))

@@ -1,0 +1,498 @@
+"""Every load in one go, cut into parts, on Spark and on a cluster: the same comes of it.
+
+What is loaded is compared as it is exported, with new ids left out; what is refused by all faults
+and totals. Rows that are accepted are also written with `write_batches`, which has the last word
+on what a graph may hold.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import io
+import json
+import re
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv as pa_csv
+from pyarrow import parquet
+
+import omnigraph
+from omnigraph import Graph, LoadError, OmnigraphError, Settings, UsageError
+from omnigraph.pipeline import inputs, load
+from omnigraph.pipeline.jsonlines import parse
+from omnigraph.pipeline.key_sets import canonical_ids
+from omnigraph.storage.tables import ROW_ID
+from omnigraph.writes.conform import conform
+from omnigraph.writes.validate import Violations
+from tests.pipeline.clusters import engine_on
+from tests.pipeline.load_cases import CASES, SCHEMA, Case, Step, edge, node, person
+
+# The first test also starts Java, and the first one on a cluster starts that.
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(180)]
+
+_NEW_ID = re.compile(rb'"[0-7][0-9A-HJKMNP-TV-Z]{25}"')
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("template") / "graph"
+    omnigraph.init(place, SCHEMA).close()
+    return place
+
+
+@pytest.fixture
+def new_graph(template: Path, tmp_path: Path) -> Callable[[], Graph]:
+    """Makes empty graphs."""
+    count = iter(range(100))
+
+    def make() -> Graph:
+        place = tmp_path / f"graph{next(count)}"
+        shutil.copytree(template, place)
+        settings = Settings(external_blobs=(tmp_path.as_uri(),))
+        return omnigraph.open(place, settings=settings)
+
+    return make
+
+
+@contextmanager
+def in_parts(size: int) -> Iterator[None]:
+    """Files are cut into small parts, and keys into buckets."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inputs, "LEAST_BYTES", size)
+        patch.setattr(inputs, "MOST_BYTES", size)
+        patch.setattr(load, "_ONE_BUCKET", 0)
+        yield
+
+
+def content(graph: Graph) -> list[bytes]:
+    """All rows, sorted; new ids are not told apart."""
+    sink = io.BytesIO()
+    graph.export(sink, engine="local")
+    return sorted(_NEW_ID.sub(b'"new"', line) for line in sink.getvalue().splitlines())
+
+
+def outcome(call: Callable[[], Any]) -> dict[str, Any]:
+    """What a load answers, or why it is refused, in a form that can be compared."""
+    try:
+        result = call()
+    except LoadError as error:
+        faults = [replace(f, file=f.file and Path(f.file).name) for f in error.faults]
+        return {"faults": faults, "totals": error.totals}
+    except UsageError as error:
+        return {"usage": error.message}
+    told = result.to_dict()
+    faults = [replace(f, file=f.file and Path(f.file).name) for f in result.faults]
+    return {**{k: told[k] for k in ("mode", "lines", "skipped", "tables")}, "faults": faults}
+
+
+def run_case(case: Case, graph: Graph, file: Path, parts: int = 1, **options: Any) -> list[Any]:
+    """The outcome and the content after each step."""
+    found: list[Any] = []
+    rows: list[bytes] = []
+    head = graph.snapshot().commit
+    for step in case.steps:
+        file.write_bytes(step.text)
+        all_options = {"mode": step.mode, **step.options, **options}
+        with in_parts(len(step.text) // parts + 1) if parts > 1 else nullcontext():
+            answer = outcome(lambda: graph.load(file, **all_options))  # noqa: B023
+        snapshot = graph.snapshot()
+        if snapshot.commit != head:
+            head, rows = snapshot.commit, content(graph)
+        found.append((answer, rows))
+    assert graph.check().problems == ()
+    return found
+
+
+def test_every_kind_of_fault_is_in_a_case() -> None:
+    kinds = {kind for case in CASES for step in case.steps for kind, _, _ in step.faults}
+    assert kinds == {
+        "json", "duplicate", "member", "type_name", "property", "type", "end", "required", "enum",
+        "range", "check", "blob", "key", "repeated", "exists", "unique", "cardinality",
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def expected(
+    template: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Case], list[Any]]:
+    """What comes of a case in this process, at once; found out when it is asked for first."""
+    found: dict[str, list[Any]] = {}
+
+    def of(case: Case) -> list[Any]:
+        if case.name not in found:
+            folder = tmp_path_factory.mktemp("expected")
+            shutil.copytree(template, folder / "graph")
+            with omnigraph.open(folder / "graph") as graph:
+                found[case.name] = run_case(case, graph, folder / "input.jsonl", engine="local")
+        return found[case.name]
+
+    return of
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_load_does_what_the_case_says(case, expected):
+    for step, (found, rows) in zip(case.steps, expected(case), strict=True):
+        told = found["faults"]
+        if step.faults:
+            assert found["totals"] == dict(sorted(Counter(f[0] for f in step.faults).items()))
+            wanted = sorted(step.faults, key=lambda f: (f[1] or 0, f[2] or "", f[0]))[:100]
+            key = lambda f: (f[1] or 0, f[2] or "", f[0])  # noqa: E731
+            assert sorted([(f.kind, f.line, f.column) for f in told], key=key) == wanted
+            assert {f.file for f in told if f.line is not None} <= {"input.jsonl"}
+        else:
+            assert "totals" not in found, found
+        types = Counter(next(iter(json.loads(row).values())) for row in rows)
+        assert {name: types[name] for name in step.rows} == step.rows
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_parts_and_buckets_make_no_difference(case, expected, new_graph, tmp_path):
+    found = run_case(case, new_graph(), tmp_path / "input.jsonl", 5, engine="local")
+    assert found == expected(case)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_batches_are_refused_and_accepted_alike(case, expected, new_graph):
+    graph = new_graph()
+    for step, (found, rows) in zip(case.steps, expected(case), strict=True):
+        if step.options or parse(step.text, graph.catalog, None).faults.total:
+            return
+        if "totals" in found:
+            with pytest.raises(OmnigraphError):
+                graph.write_batches(as_batches(graph, step))
+        else:
+            graph.write_batches(as_batches(graph, step))
+            assert content(graph) == rows
+
+
+def as_batches(graph: Graph, step: Step) -> Any:
+    """The rows of a step as batches; of a merge, only the last with each id."""
+    found = {}
+    for name, rows in parse(step.text, graph.catalog, None).rows.items():
+        type = graph.catalog.table(name)
+        assert type is not None
+        table = inputs._with_ids(rows.table, type)
+        if step.mode == "merge":
+            whole = conform(type, table, Violations())
+            assert whole is not None
+            ids = whole["id"] if not type.key else canonical_ids(type, whole)
+            last = {id: place for place, id in enumerate(ids.to_pylist())}
+            table = table.take(pa.array(sorted(last.values()), pa.int64()))
+        found[name] = (step.mode, table)
+    return found
+
+
+# --- on Spark ---
+
+
+@pytest.fixture
+def spark(spark_master: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A session on this machine, and on a cluster."""
+    return engine_on(spark_master, monkeypatch).session
+
+
+#: So many cases are loaded in one test, since each is a matter of less than a second.
+_PORTIONS = 4
+#: What a cluster could do otherwise: errors and files of its own, all modes, blobs.
+_ON_A_CLUSTER = ("two_rules", "exists", "unique_of_rows_that_lose", "every_type", "blobs")
+
+
+@pytest.mark.parametrize("portion", range(_PORTIONS))
+def test_spark_makes_no_difference(portion, spark, spark_master, expected, new_graph, tmp_path):
+    cases = CASES
+    if spark_master.startswith("spark:"):
+        cases = [case for case in CASES if case.name in _ON_A_CLUSTER]
+    for case in cases[portion::_PORTIONS]:
+        wanted = expected(case)
+        options = {"engine": "spark", "spark": spark}
+        found = run_case(case, new_graph(), tmp_path / "input.jsonl", 3, **options)
+        assert found == wanted, case.name
+
+
+# --- other sources ---
+
+_PEOPLE = [person(f"p{n}", age=n, tags=["a", f"{n}"], born="2000-02-29") for n in range(40)]
+_EDGES = [edge("Knows", f"p{n}", f"p{n + 1}", weight=n / 2, id=f"k{n}") for n in range(30)]
+_LINES = [json.dumps(line) for line in (*_EDGES, *_PEOPLE)]
+
+
+def rows_of(graph: Graph, type: str) -> pa.Table:
+    """The people, or the edges, as a table."""
+    table = graph.catalog.table(type)
+    assert table is not None
+    text = "\n".join(_LINES).encode()
+    found = conform(table, parse(text, graph.catalog, None).rows[type].table, Violations())
+    assert found is not None
+    return found
+
+
+def write_files(graph: Graph, folder: Path) -> dict[str, Any]:
+    """The same rows as inputs of all kinds: what to load, and how."""
+    for name in ("many", "parquet", "csv", "mixed"):
+        (folder / name).mkdir()
+    for number in range(3):
+        text = "".join(f"{line}\n" for line in _LINES[number::3]).encode()
+        inner = folder / "many" / f"{number}"
+        inner.mkdir()
+        (inner / "part.jsonl").write_bytes(text)
+    text = "\r\n".join(_LINES).encode()
+    (folder / "all.jsonl.gz").write_bytes(gzip.compress(text))
+    with pa.CompressedOutputStream(str(folder / "all.ndjson.zst"), "zstd") as sink:
+        sink.write(text)
+    (folder / "all.txt").write_bytes(b"\xef\xbb\xbf" + text)
+    people, edges = rows_of(graph, "Person"), rows_of(graph, "Knows")
+    parquet.write_table(people, folder / "parquet" / "Person.parquet", row_group_size=7)
+    parquet.write_table(edges.slice(0, 9), folder / "parquet" / "Knows-1.parquet")
+    parquet.write_table(edges.slice(9), folder / "parquet" / "Knows-2.parquet")
+    flat = people.select(["name", "age"]).append_column(
+        "tags", pa.array([json.dumps(tags) for tags in people["tags"].to_pylist()])
+    )
+    flat = flat.append_column("born", people["born"].cast(pa.utf8()))
+    pa_csv.write_csv(flat, folder / "csv" / "Person.csv")
+    ends = edges.select(["id", "src", "dst", "weight"]).rename_columns(["id", "a", "to", "weight"])
+    pa_csv.write_csv(ends, folder / "csv" / "Knows.csv")
+    parquet.write_table(people, folder / "mixed" / "Person.parquet")
+    lines = [line for line in _LINES if '"edge"' in line]
+    (folder / "mixed" / "edges.jsonl").write_text("\n".join(lines))
+    return {
+        "folder": (folder / "many", {}),
+        "pattern": (str(folder / "many" / "*" / "*.jsonl"), {}),
+        "gzip": (folder / "all.jsonl.gz", {}),
+        "zstd": (folder / "all.ndjson.zst", {}),
+        "told format": (folder / "all.txt", {"format": "jsonl"}),
+        "stream": (io.BytesIO(text), {}),
+        "parquet": (folder / "parquet", {}),
+        "csv": (folder / "csv", {"columns": {"a": "from"}}),
+        "mixed": (folder / "mixed", {}),
+        "arrow": ({"Person": people, "Knows": edges}, {}),
+        "reader": ({"Knows": edges.to_reader(5), "Person": people.to_reader(7)}, {}),
+    }
+
+
+@pytest.mark.parametrize("where", ["local", "spark"])
+def test_all_sources_give_the_same_rows(where, new_graph, tmp_path, request):
+    options: dict[str, Any] = {"engine": where}
+    if where == "spark":
+        options["spark"] = request.getfixturevalue("local_spark_engine").session
+    graph = new_graph()
+    sources = write_files(graph, tmp_path)
+    graph.load(sources["folder"][0], engine="local", mode="append")
+    wanted = content(graph)
+    assert len(wanted) == len(_LINES)
+    for name, (source, more) in sources.items():
+        if name == "folder" and where == "local":
+            continue
+        graph = new_graph()
+        with in_parts(500 if where == "local" else 2000):
+            graph.load(source, mode="append", **more, **options)
+        assert content(graph) == wanted, name
+
+
+def test_pandas_rows_and_data_frames(new_graph, local_spark_engine):
+    pandas = pytest.importorskip("pandas")
+    graph, other = new_graph(), new_graph()
+    rows = {"name": ["a", "b", "é"], "age": [1.0, None, 3.0], "born": [dt.date(2000, 2, 29)] * 3}
+    kits = pandas.DataFrame({"no": [1, 2], "at": pandas.to_datetime(["2024-01-01T00:00Z"] * 2)})
+    graph.load({"Person": pandas.DataFrame(rows), "Kit": kits}, mode="append")
+    session = local_spark_engine.session
+    schema = "no long, at timestamp"
+    frame = session.createDataFrame([(n, dt.datetime(2024, 1, 1)) for n in (1, 2)], schema)
+    assert other.load(frame, type="Kit", mode="append").tables["Kit"].inserted == 2
+    people = [(n, a, dt.date(2000, 2, 29)) for n, a in zip("abé", (1, None, 3), strict=True)]
+    frame = session.createDataFrame(people, "who string, age int, born date").repartition(3)
+    other.load(frame, type="Person", columns={"who": "name"}, mode="append")
+    assert content(other) == content(graph)
+    with pytest.raises(LoadError) as caught:
+        other.load(frame, type="Person", columns={"who": "name"}, mode="append")
+    assert caught.value.totals == {"exists": 3}
+    with pytest.raises(UsageError, match="of which type"):
+        other.load(frame)
+
+
+def _table_with(graph: Graph, column: str, values: pa.Array) -> pa.Table:
+    names = pa.array([f"p{n}" for n in range(len(values))])
+    return pa.table({"name": names, column: values})
+
+
+def _vectors(*values: Any) -> pa.Array:
+    return pa.array(values, pa.list_(pa.float32(), 2))
+
+
+_TABLE_FAULTS: dict[str, tuple[str, pa.Array, list[tuple[str, int | None, str | None]]]] = {
+    "finite": ("score", pa.array([1.0, float("nan"), float("inf"), None]),
+               [("finite", 2, "score"), ("finite", 3, "score")]),
+    "vector": ("spot", _vectors([1, 2], [float("nan"), 0], None, [None, 1]),
+               [("vector", 2, "spot"), ("vector", 4, "spot")]),
+    "list": ("tags", pa.array([["a"], [None], [], None]), [("list", 2, "tags")]),
+    "calendar": ("born", pa.array([0, 3_000_000, None], pa.int32()).cast(pa.date32()),
+                 [("calendar", 2, "born")]),
+    "type": ("age", pa.array([1, 1 << 40, 3, -(1 << 40)]),
+             [("type", 2, "age"), ("type", 4, "age")]),
+    "enum": ("level", pa.array(["low", "mid"]).dictionary_encode(), [("enum", 2, "level")]),
+    "wrong_column": ("age", pa.array(["x"]), [("type", None, "age")]),
+    "unknown_column": ("agee", pa.array([1]), [("column", None, "agee")]),
+    "key": ("id", pa.array(["p0", "x", None]), [("key", 2, "id")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", ["local", "spark"])
+def test_faults_of_tables(where, new_graph, request):
+    options: dict[str, Any] = {"engine": where}
+    if where == "spark":
+        options["spark"] = request.getfixturevalue("local_spark_engine").session
+    graph = new_graph()
+    for name, (column, values, faults) in _TABLE_FAULTS.items():
+        table = _table_with(graph, column, values)
+        with pytest.raises(LoadError) as caught:
+            graph.load({"Person": table}, mode="append", **options)
+        told = [(f.kind, f.line, f.column) for f in caught.value.faults]
+        assert told == faults, name
+        assert not any("of the batch" in f.reason for f in caught.value.faults)
+        if None in {line for _, line, _ in faults}:
+            # A column is not left out, however many faults are allowed.
+            with pytest.raises(LoadError):
+                graph.load({"Person": table}, mode="append", max_errors=9, **options)
+    assert content(graph) == []
+
+
+def test_more_values_that_do_not_fit_than_python_recurses(new_graph):
+    count = 20_000
+    table = _table_with(new_graph(), "age", pa.array([1 << 40] * count))
+    with pytest.raises(LoadError) as caught:
+        new_graph().load({"Person": table}, engine="local")
+    assert caught.value.totals == {"type": count}
+    assert [f.line for f in caught.value.faults] == list(range(1, 101))
+
+
+def test_a_line_longer_than_its_part_is_read_once(new_graph, tmp_path):
+    file = tmp_path / "input.jsonl"
+    lines = [person("a"), person("b", nick="x" * 200_000), person("c"), person("d")]
+    file.write_text("\n".join(json.dumps(line) for line in lines))
+    for size in (700, 21_000, 100_000, 200_050):
+        graph = new_graph()
+        with in_parts(size):
+            assert graph.load(file, engine="local", mode="append").tables["Person"].inserted == 4
+
+
+def test_replaced_rows_keep_their_row_ids(new_graph, tmp_path):
+    graph, file = new_graph(), tmp_path / "input.jsonl"
+
+    def row_ids() -> dict[str, int]:
+        at = next(t for t in graph.snapshot().tables if t.name == "Person")
+        opened = graph._repository.tables.open(at.ref, at.version)
+        table = opened.find("id", pa.array(["p0", "p7", "new"]), ["id"])
+        return dict(zip(table["id"].to_pylist(), table[ROW_ID].to_pylist(), strict=True))
+
+    file.write_text("\n".join(_LINES))
+    graph.load(file, engine="local")
+    before = row_ids()
+    lines = [person("new"), person("p7", age=1), person("p0"), person("p7", age=2)]
+    file.write_text("\n".join(json.dumps(line) for line in lines))
+    with in_parts(40):
+        result = graph.load(file, engine="local")
+    assert (result.tables["Person"].inserted, result.tables["Person"].replaced) == (1, 2)
+    after = row_ids()
+    assert {name: after[name] for name in before} == before
+    assert len(after) == 3
+    assert graph.snapshot().count("Knows") == 30
+
+
+def test_blobs_outside_of_the_graph(new_graph, tmp_path):
+    (tmp_path / "image").write_bytes(b"outside")
+    uri = (tmp_path / "image").as_uri()
+    file = tmp_path / "input.jsonl"
+    graph = new_graph()
+    file.write_text(json.dumps(node("Note", id="n", text="t", file=uri)))
+    graph.load(file, engine="local")
+    with graph.read_blob("node", "Note", "n", "file") as blob:
+        assert (blob.read(), blob.uri) == (b"outside", uri)
+
+
+@pytest.mark.parametrize("parts", [1, 4])
+def test_rejected_lines_are_kept(parts, new_graph, tmp_path):
+    lines = [
+        '{"type":"Person","data":{"name":"a","age":-1}}', "{", json.dumps(person("b")),
+        *[json.dumps(person(f"c{n}")) for n in range(9)], json.dumps(person("b")),
+        json.dumps(edge("Knows", "b", "nobody")),
+    ]  # fmt: skip
+    file, rejects = tmp_path / "input.jsonl", tmp_path / "rejects"
+    file.write_bytes("\r\n".join(lines).encode())
+    with in_parts(len(file.read_bytes()) // parts + 1), pytest.raises(LoadError) as caught:
+        new_graph().load(file, engine="local", mode="append", rejects=rejects)
+    assert len(caught.value.faults) == 4
+    kept = (rejects / "rejected.jsonl").read_text().splitlines()
+    assert sorted(kept) == sorted([*lines[:2], *lines[-2:]])
+    told = [json.loads(line) for line in (rejects / "faults.jsonl").read_text().splitlines()]
+    assert told == [fault.to_dict() for fault in caught.value.faults]
+
+
+@pytest.mark.parametrize("name", ["cut.jsonl.gz", "cut.jsonl.zst", "Person.parquet"])
+def test_a_file_that_ends_too_early(name, new_graph, tmp_path):
+    data = gzip.compress(b"x" * 100_000)
+    if name.endswith(".zst"):
+        data = pa.compress(b"x" * 100_000, "zstd", asbytes=True)
+    (tmp_path / name).write_bytes(data[: len(data) // 2])
+    with pytest.raises(UsageError, match=name):
+        new_graph().load(tmp_path / name, engine="local")
+
+
+def test_a_node_may_have_a_property_called_from(tmp_path):
+    graph = omnigraph.init(tmp_path / "graph", "node Mail { from: String @key  to: String? }")
+    rows = pa.table({"from": ["a"], "to": ["b"]})
+    graph.load({"Mail": rows}, engine="local")
+    parquet.write_table(rows, tmp_path / "Mail.parquet")
+    pa_csv.write_csv(rows, tmp_path / "Mail.csv")
+    graph.load(tmp_path / "Mail.parquet", engine="local")
+    graph.load(tmp_path / "Mail.csv", engine="local")
+    assert graph.snapshot().read("Mail").to_pylist() == [{"id": "a", "from": "a", "to": "b"}]
+
+
+# --- large ---
+
+
+def test_fifty_faults_in_many_lines(new_graph, tmp_path):
+    """All faults are told with their lines, wherever the file is cut."""
+    kinds = [
+        ("{", "json", None),
+        ('{"type":"Person","data":{"name":"x","agee":1}}', "property", "agee"),
+        ('{"type":"Person","data":{"name":"x","age":"y"}}', "type", "age"),
+        ('{"type":"Person","data":{"name":"x","age":999}}', "range", "age"),
+        ('{"type":"Person","data":{"name":"x","code":"x"}}', "check", "code"),
+        ('{"type":"Person","data":{"name":"x","level":"x"}}', "enum", "level"),
+        ('{"type":"Person","data":{"age":1}}', "required", "name"),
+        ('{"type":"Person","data":{"name":"n0"}}', "repeated", "name"),
+        ('{"type":"Nobody","data":{}}', "type_name", "type"),
+        ('{"edge":"Knows","from":"n0","to":"x"}', "end", "to"),
+    ]
+    count = 100_000
+    lines = [f'{{"type":"Person","data":{{"name":"n{n}","age":{n % 150}}}}}' for n in range(count)]
+    lines[5] = lines[6] = ""
+    places = np.linspace(10, count - 1, 50).astype(int).tolist()
+    faults = []
+    for number, place in enumerate(places):
+        text, kind, column = kinds[number % len(kinds)]
+        # Rows with the same key are faults of the second one: keep names apart.
+        lines[place] = (
+            text.replace('"x"', f'"x{number}"')
+            if kind != "enum"
+            else text.replace('"name":"x"', f'"name":"x{number}"')
+        )
+        faults.append((kind, place + 1, column))
+    file = tmp_path / "input.jsonl"
+    file.write_text("\n".join(lines))
+    size = file.stat().st_size
+    for parts in (1, 7):
+        with in_parts(size // parts + 1), pytest.raises(LoadError) as caught:
+            new_graph().load(file, engine="local", mode="append")
+        assert [(f.kind, f.line, f.column) for f in caught.value.faults] == faults
+        assert caught.value.totals == dict.fromkeys(sorted(k[1] for k in kinds), 5)
