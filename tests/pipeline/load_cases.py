@@ -315,4 +315,18 @@ _MANY = Case("more_faults_than_are_told", [
          [("unique", n + 1, "mail") for n in range(50, 250)]),
 ])  # fmt: skip
 
-CASES = [*_LINE_FAULTS, *_RULES, *_GOOD, _MANY]
+
+def _all_line_faults() -> Case:
+    """All bad lines in one file."""
+    lines: list[Row] = [*_FRONT]
+    faults: list[Fault] = []
+    for case in _LINE_FAULTS:
+        step = case.steps[0]
+        lines.append(step.lines[len(_FRONT)])
+        faults += [(kind, len(lines), column) for kind, _, column in step.faults]
+    return Case("every_line_fault", [Step(lines, "append", faults)])
+
+
+CASES = [*_LINE_FAULTS, _all_line_faults(), *_RULES, *_GOOD, _MANY]
+#: On Spark the bad lines are loaded together.
+SPARK_CASES = CASES[len(_LINE_FAULTS) :]

@@ -690,3 +690,13 @@ def test_a_task_runs_in_little_memory(tmp_path: Path):
     result = graph.export(Counting())
     assert result.bytes > 100_000_000
     assert largest < 20_000_000
+
+
+def test_a_node_may_have_properties_that_are_called_as_the_ends_of_edges(tmp_path: Path) -> None:
+    schema = "node Mail { from: String @key  to: String? }"
+    graph = omnigraph.init(tmp_path / "g", schema)
+    graph.load([{"from": "ada", "to": "bob"}], type="Mail", engine="local")
+    graph.export(tmp_path / "mail.jsonl")
+    again = omnigraph.init(tmp_path / "again", schema)
+    again.load(tmp_path / "mail.jsonl", engine="local")
+    assert again.snapshot().read("Mail") == graph.snapshot().read("Mail")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import omnigraph
@@ -28,7 +28,7 @@ from omnigraph.pipeline.jsonlines import parse
 from omnigraph.writes.conform import conform
 from omnigraph.writes.validate import Violations
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(180)
 
 SCHEMA = """
 node Person { name: String @key  mail: String? @unique  age: I32? @default(7)  tags: [String]? }
@@ -43,9 +43,9 @@ edge Knows: Person -> Person @card(0..2) { since: Date?  weight: F64? }
 edge Wrote: Person -> Note { times: U64? }
 edge Owns: Note -> Kit @card(1..)
 """
-NAMES = ("a", "b", "é", "", 'q"\n', "😀")
-NOTES = ("n1", "n2", "n3")
-KITS = (0, 1, -(1 << 63))
+NAMES = ("a", "b", "é", 'q"\n')
+NOTES = ("n1", "n2")
+KITS = (0, -(1 << 63))
 EDGE_IDS = ("e1", "e2", "e3", "e4")
 
 Row = tuple[str, str, dict[str, Any]]  #: type, id, the line
@@ -223,7 +223,9 @@ def new_graph(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Grap
 _START: list[Row] = [
     _node("Person", "name", "a", {"mail": "m0"}),
     _node("Person", "name", "b", {}),
+    _node("Person", "name", "é", {"mail": "m1"}),
     _node("Kit", "no", 0, {}),
+    _node("Kit", "no", -(1 << 63), {}),
     ("Note", "n1", {"type": "Note", "data": {"id": "n1", "text": "t"}}),
     _edge("Owns", ("n1", "0"), "e0", {}),
     _edge("Knows", ("a", "b"), "e1", {}),
@@ -251,6 +253,7 @@ def test_random_loads_do_what_the_model_does(
                     graph.load(file, mode=mode, engine="local")
                 except LoadError as error:
                     found = set(error.totals)
+            event(f"{mode} {' '.join(sorted(kinds))}")
             assert found == kinds, (before, mode, given)
             assert_holds(graph, model)
         assert graph.check().problems == ()

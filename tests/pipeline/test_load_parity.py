@@ -35,7 +35,7 @@ from omnigraph.storage.tables import ROW_ID
 from omnigraph.writes.conform import conform
 from omnigraph.writes.validate import Violations
 from tests.pipeline.clusters import engine_on
-from tests.pipeline.load_cases import CASES, SCHEMA, Case, Step, edge, node, person
+from tests.pipeline.load_cases import CASES, SCHEMA, SPARK_CASES, Case, Step, edge, node, person
 
 # The first test also starts Java, and the first one on a cluster starts that.
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(180)]
@@ -204,14 +204,14 @@ def spark(spark_master: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 #: So many cases are loaded in one test, since each is a matter of less than a second.
 _PORTIONS = 4
 #: What a cluster could do otherwise: errors and files of its own, all modes, blobs.
-_ON_A_CLUSTER = ("two_rules", "exists", "unique_of_rows_that_lose", "every_type", "blobs")
+_ON_A_CLUSTER = ("every_line_fault", "exists", "unique_of_rows_that_lose", "every_type", "blobs")
 
 
 @pytest.mark.parametrize("portion", range(_PORTIONS))
 def test_spark_makes_no_difference(portion, spark, spark_master, expected, new_graph, tmp_path):
-    cases = CASES
+    cases = SPARK_CASES
     if spark_master.startswith("spark:"):
-        cases = [case for case in CASES if case.name in _ON_A_CLUSTER]
+        cases = [case for case in cases if case.name in _ON_A_CLUSTER]
     for case in cases[portion::_PORTIONS]:
         wanted = expected(case)
         options = {"engine": "spark", "spark": spark}
@@ -259,7 +259,9 @@ def write_files(graph: Graph, folder: Path) -> dict[str, Any]:
     )
     flat = flat.append_column("born", people["born"].cast(pa.utf8()))
     pa_csv.write_csv(flat, folder / "csv" / "Person.csv")
-    ends = edges.select(["id", "src", "dst", "weight"]).rename_columns(["id", "a", "to", "weight"])
+    ends = edges.select(["id", "src", "dst", "weight"]).rename_columns(
+        ["id", "from", "to", "weight"]
+    )
     pa_csv.write_csv(ends, folder / "csv" / "Knows.csv")
     parquet.write_table(people, folder / "mixed" / "Person.parquet")
     lines = [line for line in _LINES if '"edge"' in line]
@@ -272,7 +274,7 @@ def write_files(graph: Graph, folder: Path) -> dict[str, Any]:
         "told format": (folder / "all.txt", {"format": "jsonl"}),
         "stream": (io.BytesIO(text), {}),
         "parquet": (folder / "parquet", {}),
-        "csv": (folder / "csv", {"columns": {"a": "from"}}),
+        "csv": (folder / "csv", {}),
         "mixed": (folder / "mixed", {}),
         "arrow": ({"Person": people, "Knows": edges}, {}),
         "reader": ({"Knows": edges.to_reader(5), "Person": people.to_reader(7)}, {}),

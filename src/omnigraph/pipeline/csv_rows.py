@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import LoadFault, UsageError
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.schema.catalog import TableType
@@ -58,11 +57,10 @@ def read_csv(
     """
     before = 0
     try:
-        header = _header(path, compression)
+        header = header_of(path, compression)
         twice = next((name for name in header if header.count(name) > 1), None)
         if twice is not None:
             raise UsageError(f"{file}: the column `{twice}` is there twice")
-        check_columns(columns, header, file)
         reader = pa_csv.open_csv(
             _opened(path, compression),
             read_options=pa_csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
@@ -83,20 +81,13 @@ def read_csv(
         raise UsageError(f"{file}: not a CSV file with a header: {error}") from None
 
 
-def check_columns(columns: Mapping[str, str], header: Collection[str], file: str) -> None:
-    """Check that columns that are given other names are there."""
-    for name in columns:
-        if name not in header:
-            hint = did_you_mean(name, header) or f"it has {', '.join(header)}"
-            raise UsageError(f"{file}: there is no column `{name}`; {hint}")
-
-
 def _opened(path: str, compression: str | None) -> pa.NativeFile:
     stream = pa.OSFile(path, "rb")
     return stream if compression is None else pa.CompressedInputStream(stream, compression)
 
 
-def _header(path: str, compression: str | None) -> list[str]:
+def header_of(path: str, compression: str | None) -> list[str]:
+    """The names of a file's columns."""
     with _opened(path, compression) as stream:
         start = stream.read(1 << 20).decode("utf-8-sig", "replace")
     return next(csv.reader(io.StringIO(start)), [])

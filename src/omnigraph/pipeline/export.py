@@ -20,6 +20,7 @@ from omnigraph.history.manifest import PublishedTable, TableIdentity
 from omnigraph.history.repository import Repository
 from omnigraph.language import Catalog, EdgeType, NodeType
 from omnigraph.language.schema.arrow import value_type
+from omnigraph.language.schema.catalog import ENDS
 from omnigraph.language.types import STRING
 from omnigraph.pipeline.engine import Engine, LocalEngine, Progress, Silent
 from omnigraph.pipeline.export_parts import Compression, Format, PartTask, portions, write_part
@@ -273,7 +274,9 @@ def row_form(table: PublishedTable, snapshot: TableSnapshot, catalog: Catalog) -
     type = _declared(table, catalog)
     stored = {f.name: f for f in snapshot.schema if f.name not in _STORED}
     declared = {} if type is None else {n: p for n, p in type.properties.items() if n in stored}
-    columns = [RowColumn(name, STRING) for name in ("id", *(("from", "to") if is_edge else ()))]
+    columns = [RowColumn("id", STRING)]
+    if is_edge:
+        columns += [RowColumn(name, STRING, is_end=True) for name in ENDS]
     for name in [*declared, *(n for n in stored if n not in declared)]:
         property = declared.get(name)
         # A load fills in what is left out: with the default, or with the vector of a text.

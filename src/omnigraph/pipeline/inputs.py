@@ -21,7 +21,7 @@ from omnigraph.compute.ulids import mint_ulids
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import UsageError
 from omnigraph.language import Catalog, EdgeType, NodeType
-from omnigraph.pipeline.csv_rows import check_columns, read_csv
+from omnigraph.pipeline.csv_rows import header_of, read_csv
 from omnigraph.pipeline.faults import Faults
 from omnigraph.pipeline.jsonlines import Rows, parse
 
@@ -167,7 +167,23 @@ def parts_of(
                         compression=compression,
                     )
                 )
+    if columns:
+        _check_columns(columns, parts)
     return parts
+
+
+def _check_columns(columns: Mapping[str, str], parts: Sequence[Part]) -> None:
+    """Check that every column that is given another name is in one of the files."""
+    known: set[str] = set()
+    for part in parts:
+        if part.format == "parquet":
+            known.update(pq.read_schema(part.path).names)
+        else:
+            known.update(header_of(part.path, part.compression))
+    for name in columns:
+        if name not in known:
+            hint = did_you_mean(name, sorted(known)) or f"there are {', '.join(sorted(known))}"
+            raise UsageError(f"the input has no column `{name}`; {hint}")
 
 
 def check_type(catalog: Catalog, name: str, where: str, *, given: bool) -> None:
@@ -197,9 +213,7 @@ def _lines(file: Path, size: int, compression: str | None) -> Iterator[Part]:
 
 def _groups(file: Path, type: str, columns: Mapping[str, str]) -> Iterator[Part]:
     try:
-        opened = pq.ParquetFile(file)
-        metadata = opened.metadata
-        check_columns(columns, opened.schema_arrow.names, str(file))
+        metadata = pq.ParquetFile(file).metadata
     except (OSError, pa.ArrowInvalid) as error:
         raise UsageError(f"{file}: not a Parquet file: {error}") from None
     groups: list[int] = []

@@ -14,6 +14,7 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.compute.keys import PHYSICAL_ENDS
 from omnigraph.language.types import STRING, Scalar, ValueType
 from omnigraph.results.columns import bracketed, json_texts
 
@@ -30,16 +31,18 @@ class RowColumn:
         name: What users call it: `id`, `from`, `to`, or a property.
         type: What its values are; those of a Blob come as their text.
         keeps_null: True when a null has to be written, since a load fills what is left out.
+        is_end: True for the ends of an edge.
     """
 
     name: str
     type: ValueType
     keeps_null: bool = False
+    is_end: bool = False
 
     @property
     def stored(self) -> str:
         """The name that the column has in the table."""
-        return _STORED_ENDS.get(self.name, self.name)
+        return PHYSICAL_ENDS[self.name] if self.is_end else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +60,6 @@ class RowForm:
     kind: Literal["node", "edge"]
     columns: tuple[RowColumn, ...]
     derived_id: bool
-
-
-_STORED_ENDS = {"from": "src", "to": "dst"}
 
 
 def json_lines(form: RowForm, rows: Sequence[pa.Array]) -> pa.Array:

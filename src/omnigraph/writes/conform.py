@@ -103,7 +103,7 @@ def _left_out(
         return pa.nulls(count, field.type)
     text = "the column is required"
     if property is not None and property.embed is not None:
-        text += f"; vectors are not made from `{property.embed.source}` here yet: give them"
+        text += f"; only loads make it from `{property.embed.source}`: give it"
     found.add(type.name, None, field.name, None, "column", text)
     return None
 

@@ -87,8 +87,8 @@ class _Checker:
             text = "a value is required"
             if property.embed is not None:
                 text = (
-                    f"a value is required, and vectors are not made from `{property.embed.source}`"
-                    " here yet: give the vector"
+                    f"a value is required; a load makes it from `{property.embed.source}` where"
+                    " that has a text: give the text to a load, or the vector"
                 )
             self.refuse(property, pc.is_null(column), "required", lambda _: text)
         if len(column) == column.null_count:
