@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -128,7 +129,8 @@ def test_a_reader_that_goes_away_ends_the_export(graph: Graph):
     graph.mutate(
         "query q($n: String) { insert Person { name: $n } }", params=json.loads(f"[{rows}]")
     )
-    command = f"{sys.executable} -m omnigraph.cli export {graph.location} - | head -1"
+    python, place = shlex.quote(sys.executable), shlex.quote(graph.location)
+    command = f"{python} -m omnigraph.cli export {place} - | head -1"
     ran = subprocess.run(command, shell=True, capture_output=True, text=True)
     assert (ran.stdout, ran.stderr) == (LINES[0] + "\n", "")
 

@@ -141,7 +141,8 @@ def _add_broken_rules(
         source, target = _ENDS[type]
         if line["from"] not in after[source] or line["to"] not in after[target]:
             kinds.add("end")
-    people = list(after["Person"].values())
+    # What is there stays there when ids that exist are appended.
+    people = list((before if mode == "append" else after)["Person"].values())
     if mode != "merge":
         people += [line for type, _, line in given if type == "Person" and line not in people]
     mails = Counter(line["data"].get("mail") for line in people)

@@ -90,16 +90,17 @@ class Ledger:
     def is_newest(self, branch: str | None, version: int) -> bool:
         """True when a version is surely the newest one; False asks to look closer.
 
-        Versions are files that are numbered downwards, and the oldest are removed first. So one
-        that is there, without the next one, is the newest.
+        Versions are files that are numbered downwards, so the first name is that of the newest.
+        There are few of them: old ones are trimmed, unless a branch was made from them.
         """
         if branch is not None or not self.location.is_local:
             return False
-        folder = f"{self.location.child(self._path)}/_versions"
-        number = _LAST_VERSION - version
-        return os.path.exists(f"{folder}/{number:020}.manifest") and not os.path.exists(
-            f"{folder}/{number - 1:020}.manifest"
-        )
+        try:
+            names = os.listdir(f"{self.location.child(self._path)}/_versions")
+        except OSError:
+            return False
+        newest = min((name for name in names if name[0].isdigit()), default="")
+        return newest == f"{_LAST_VERSION - version:020}.manifest"
 
     def read(self, branch: str | None, where: str) -> tuple[LedgerVersion, pa.Table]:
         """The newest version on a branch, with the places of the rows that match, and the rows."""
