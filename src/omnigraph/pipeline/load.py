@@ -24,7 +24,7 @@ from omnigraph.history.repository import Repository
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.pipeline.checks import Checked, CheckTask, check_bucket
 from omnigraph.pipeline.embed_rows import embedding_for
-from omnigraph.pipeline.engine import Engine, Progress
+from omnigraph.pipeline.engine import Engine, LocalEngine, Progress
 from omnigraph.pipeline.faults import Faults, together
 from omnigraph.pipeline.inputs import Part
 from omnigraph.pipeline.key_sets import bounded
@@ -273,6 +273,8 @@ class Loading:
             staged = list(self.begun.parts)
             self.lines = sum(part.lines for part in staged)
         else:
+            if isinstance(self.engine, LocalEngine) and self.size < _ONE_BUCKET:
+                site = replace(site, held={})
             staged = self._staged(site)
         failpoints.hit("load.staged")
         types = frozenset(name for part in staged for name in part.types)

@@ -51,6 +51,7 @@ class Site:
         buckets: Into how many parts keys are divided.
         written: The types that the load writes; None while that is not known.
         skips: Rows with faults may be left out, and the others loaded.
+        held: What is kept, if all tasks run in this process; None keeps it in files.
     """
 
     location: str
@@ -62,6 +63,7 @@ class Site:
     buckets: int
     written: frozenset[str] | None = None
     skips: bool = False
+    held: dict[str, Any] | None = None
 
     @property
     def objects(self) -> Objects:
@@ -82,11 +84,16 @@ class Site:
     def put(self, name: str, value: Any) -> str:
         """Keep a value under a name of its own; gives where."""
         path = f"{self.folder}/{name}-{uuid.uuid4().hex}"
+        if self.held is not None:
+            self.held[path] = value
+            return path
         self.objects.write(path, pickle.dumps(value, protocol=5))
         return path
 
     def get(self, path: str) -> Any:
         """A value that was kept."""
+        if self.held is not None:
+            return self.held[path]
         found = self.objects.read(path)
         if found is None:
             raise StorageError(f"{path}: a file of the load is gone; run it again", transient=True)
