@@ -252,6 +252,14 @@ def test_lance_finds_the_rows_that_any_condition_matches(data, datasets, drawn):
     agree(condition, given_, data, datasets)
 
 
+def test_null_is_in_neither_of_two_lists(data, datasets):
+    column = Column("i64", COLUMNS["i64"])
+    lists = [Constant([number], ValueType(Scalar.I64, is_list=True)) for number in (1, 2)]
+    either = Logic("and", tuple(Compare("in", column, known) for known in lists))
+    made = agree(Not(either), Given({}, NOW), data, datasets)
+    assert made is not None and not made.exact
+
+
 @pytest.mark.parametrize("operator", ["and", "or"])
 def test_deep_nesting_is_cut_before_lance_refuses_it(data, datasets, operator):
     column = Column("i64", COLUMNS["i64"])

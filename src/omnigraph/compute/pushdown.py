@@ -213,7 +213,9 @@ def _any_of(items: list[Pushed | None]) -> Pushed | None:
             filters.append(item)
     if not filters:
         return _NEVER
-    return Pushed(_join(filters, "or"), all(i.exact for i in filters))
+    # Lance takes `x not in (a) or x not in (b)` for true, also where x is null.
+    excluding = sum("not (" in i.sql and " in (" in i.sql for i in filters)
+    return Pushed(_join(filters, "or"), excluding < 2 and all(i.exact for i in filters))
 
 
 def _join(filters: list[Pushed], operator: str) -> str:
