@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         ValidationError,
         Violation,
     )
-    from omnigraph.graph import Branches, Graph, Snapshot, Tags, init, open
+    from omnigraph.graph import Branches, Graph, Tags, init, open
     from omnigraph.history.manifest import Commit, PublishedTable, TableIdentity
     from omnigraph.history.store import BranchInfo
     from omnigraph.language import (
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from omnigraph.query.explain import ExplainedStep, Explanation
     from omnigraph.results import QueryResult
     from omnigraph.settings import Settings
+    from omnigraph.snapshots import Snapshot
     from omnigraph.storage.blobs import BlobStream
     from omnigraph.writes.audit import Recovery
     from omnigraph.writes.mutate import MutationResult, TypeCounts
@@ -155,7 +156,7 @@ __all__ = [
 _HOMES = {
     "Branches": "omnigraph.graph",
     "Graph": "omnigraph.graph",
-    "Snapshot": "omnigraph.graph",
+    "Snapshot": "omnigraph.snapshots",
     "Tags": "omnigraph.graph",
     "init": "omnigraph.graph",
     "open": "omnigraph.graph",

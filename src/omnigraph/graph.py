@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -14,30 +12,27 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pyarrow as pa
 
-from omnigraph.blobs import BlobStat, EntityKind, check_kind, open_value
+from omnigraph.blobs import BlobStat, EntityKind
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, UsageError
-from omnigraph.history.manifest import MAIN, Commit, ManifestState, PublishedTable
+from omnigraph.history.manifest import MAIN, Commit
 from omnigraph.history.repository import Repository, init_repository, open_repository
 from omnigraph.history.store import BranchInfo
 from omnigraph.language import Catalog, CompiledQuery, QueryCache, bind_parameters
 from omnigraph.language.query.parameters import bind_each
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.language.schema.arrow import arrow_type, table_schema
+from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.maintenance.check import CheckResult, check
 from omnigraph.maintenance.indexes import ensure_indices
 from omnigraph.query.budget import Budget
 from omnigraph.query.caches import Caches
-from omnigraph.query.engine import Execution
-from omnigraph.query.explain import ExplainedStep, Explanation, explained
-from omnigraph.query.prepared import prepare
-from omnigraph.query.source import Source
+from omnigraph.query.explain import Explanation
 from omnigraph.results import QueryResult
 from omnigraph.settings import Settings
+from omnigraph.snapshots import Snapshot
 from omnigraph.storage.blobs import BlobStream, ByteRange
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LockTimes
-from omnigraph.storage.tables import TableSnapshot
 from omnigraph.writes import branches as branch_writes
 from omnigraph.writes.audit import Recovery, recoveries
 from omnigraph.writes.batches import Batches, write_batches
@@ -48,7 +43,7 @@ from omnigraph.writes.protocol import WriteResult
 if TYPE_CHECKING:
     from omnigraph.embedding.embedder import Embedder
     from omnigraph.pipeline.engine import Progress
-    from omnigraph.pipeline.export import ByteSink, ExportResult, ExportSource
+    from omnigraph.pipeline.export import ByteSink, ExportResult
     from omnigraph.pipeline.load import LoadResult
 
 LoadMode = Literal["append", "merge", "overwrite"]
@@ -685,129 +680,6 @@ class Tags:
     def delete(self, name: str) -> None:
         """Remove a name; the commit stays."""
         branch_writes.delete_tag(self._graph._writable(), name)
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """One state of the graph. It never changes, whatever others write.
-
-    The tables of a branch go with the branch: once it is deleted, they can no longer be read.
-    """
-
-    _repository: Repository
-    branch: str
-    commit: str
-    _state: ManifestState
-    _identity: str
-
-    def __repr__(self) -> str:
-        return f"<Snapshot of {self._repository.location}: {self.branch} at {self.commit}>"
-
-    @property
-    def tables(self) -> tuple[PublishedTable, ...]:
-        """The tables with their published versions: node types, then edge types, by name."""
-        return tuple(
-            sorted(self._state.tables.values(), key=lambda t: (t.key.startswith("edge:"), t.key))
-        )
-
-    def read(
-        self, type: str, columns: list[str] | None = None, where: str | None = None
-    ) -> pa.Table:
-        """Read the rows of a node or edge type.
-
-        Raises:
-            NotFound: There is no such type or column, or the snapshot's branch was deleted.
-        """
-        table = self._table(type)
-        self._check_columns(type, columns or [])
-        with self._opened(table) as opened:
-            return opened.read(columns, where)
-
-    def count(self, type: str) -> int:
-        """How many rows a type has."""
-        return self._table(type).rows
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give the snapshot as plain values."""
-        return {
-            "branch": self.branch,
-            "commit": self.commit,
-            "tables": [t.to_dict() for t in self.tables],
-        }
-
-    def _blob(
-        self, kind: EntityKind, type: str, id: str, property: str, range: ByteRange | None
-    ) -> BlobStream:
-        table = self._table(type)
-        check_kind(table, kind)
-        with self._opened(table) as opened:
-            return open_value(opened, type, id, property, range)
-
-    def _run(
-        self, plan: ReadPlan, values: Mapping[str, Any], budget: Budget, caches: Caches
-    ) -> pa.Table:
-        source = Source(self._repository, self._state, self._identity, caches)
-        try:
-            prepared = caches.plans.get(plan, source)
-            return Execution(prepared, source, values, budget, embedder=caches.embedder).table()
-        finally:
-            if self.branch != MAIN and any(t.branch for t in self._state.tables.values()):
-                self._check_branch()
-
-    def _explain(
-        self,
-        plan: ReadPlan,
-        values: Mapping[str, Any],
-        budget: Budget,
-        caches: Caches,
-        analyze: bool,
-    ) -> tuple[ExplainedStep, ...]:
-        source = Source(self._repository, self._state, self._identity, caches)
-        prepared = prepare(plan, source)
-        execution = Execution(prepared, source, values, budget, embedder=caches.embedder)
-        if not analyze:
-            return explained(plan, execution.steps, None, None, None)
-        begun = time.perf_counter()
-        rows = execution.table().num_rows
-        seconds = time.perf_counter() - begun
-        return explained(plan, execution.steps, execution.matcher.measured, rows, seconds)
-
-    def _export_source(self) -> ExportSource:
-        from omnigraph.pipeline.export import ExportSource
-
-        def confirm() -> None:
-            if any(table.branch is not None for table in self.tables):
-                self._check_branch()
-
-        return ExportSource(self._repository, self.branch, self.commit, self.tables, confirm)
-
-    @contextmanager
-    def _opened(self, table: PublishedTable) -> Iterator[TableSnapshot]:
-        try:
-            yield self._repository.tables.open(table.ref, table.version)
-        finally:
-            # A branch of the same name, made later, has other tables under the same address.
-            if table.branch is not None:
-                self._check_branch()
-
-    def _check_branch(self) -> None:
-        if self._repository.history.branch_identity(self.branch)[0] != self._identity:
-            raise NotFound(f"the branch `{self.branch}` of this snapshot was deleted")
-
-    def _check_columns(self, type: str, columns: list[str]) -> None:
-        declared = self._repository.catalog.table(type)
-        known = [] if declared is None else table_schema(declared).names
-        for name in columns if known else []:
-            if name not in known:
-                hint = did_you_mean(name, known) or f"it has {', '.join(known)}"
-                raise NotFound(f"{type} has no column `{name}`; {hint}")
-
-    def _table(self, type: str) -> PublishedTable:
-        table = self._state.by_name(type)
-        if table is None:
-            hint = did_you_mean(type, [t.name for t in self.tables])
-            raise NotFound(f"the graph has no type `{type}`" + (f"; {hint}" if hint else ""))
-        return table
 
 
 def _schema_text(schema: str | os.PathLike[str]) -> tuple[str, str | None]:

@@ -11,7 +11,6 @@ The first line names the query and has its parameters, as JSON, and behind the w
 arguments of the call. Then follow the names of the columns and the rows. They stand in the order
 of the answer, if the query has one, and else in any. A line `any 2 of` before the names says
 that so many of the rows are given. `! code: message` is an error: its code and a part of its text.
-`--- fault` says what is known to be wrong with the engine: the case fails, until it is put right.
 
 What is expected is worked out by hand from the rules and the data; no option rewrites it. Every
 case is run on every way of building and reading its graph (`read_graphs.WAYS`), and
@@ -154,10 +153,8 @@ def name_of(path: Path) -> str:
 
 @pytest.mark.parametrize("path", CASES, ids=name_of)
 @pytest.mark.parametrize("way", WAYS)
-def test_case(path: Path, way: str, graphs: Graphs, request: pytest.FixtureRequest) -> None:
+def test_case(path: Path, way: str, graphs: Graphs) -> None:
     _, sections = read_case(path)
-    if "fault" in sections:
-        request.applymarker(pytest.mark.xfail(reason=sections["fault"].strip()))
     queries = texts(sections["queries"])
     with limits(way):
         ready = graphs.get(sections["graph"].strip(), way)
@@ -172,8 +169,6 @@ def test_case(path: Path, way: str, graphs: Graphs, request: pytest.FixtureReque
 @pytest.mark.parametrize("path", CASES, ids=name_of)
 def test_explaining_a_query_tells_how_many_rows_it_gives(path: Path, graphs: Graphs) -> None:
     _, sections = read_case(path)
-    if "fault" in sections:
-        return
     graph = graphs.get(sections["graph"].strip(), "fresh").graph
     queries = texts(sections["queries"])
     for call in calls(sections["answers"]):
@@ -190,7 +185,7 @@ def test_explaining_a_query_tells_how_many_rows_it_gives(path: Path, graphs: Gra
 @pytest.mark.parametrize("path", CASES, ids=name_of)
 def test_every_query_of_a_case_is_called(path: Path) -> None:
     _, sections = read_case(path)
-    assert list(sections) in (SECTIONS, ["fault", *SECTIONS])
+    assert list(sections) == SECTIONS
     assert {call.query for call in calls(sections["answers"])} == set(texts(sections["queries"]))
 
 

@@ -33,8 +33,9 @@ from omnigraph.errors import (
     NotFound,
     PreconditionFailed,
 )
-from omnigraph.graph import Graph, Snapshot, init, open
+from omnigraph.graph import Graph, init, open
 from omnigraph.language.schema.arrow import table_schema
+from omnigraph.snapshots import Snapshot
 from omnigraph.writes.batches import Batches
 from tests.crash.children import start_child
 from tests.crash.scenarios import SCHEMA as KEYED

@@ -39,8 +39,9 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.failpoints import POINTS, FailpointError
-from omnigraph.graph import Graph, Snapshot, init, open
+from omnigraph.graph import Graph, init, open
 from omnigraph.language.schema.arrow import table_schema
+from omnigraph.snapshots import Snapshot
 from omnigraph.writes.sidecar import list_sidecars
 
 SCHEMA = """

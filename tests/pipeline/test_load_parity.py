@@ -28,9 +28,9 @@ from pyarrow import parquet
 
 import omnigraph
 from omnigraph import Graph, LoadError, OmnigraphError, Settings, UsageError
+from omnigraph.compute.keys import ids_of, physical
 from omnigraph.pipeline import inputs, load
 from omnigraph.pipeline.jsonlines import parse
-from omnigraph.pipeline.key_sets import canonical_ids
 from omnigraph.storage.tables import ROW_ID
 from omnigraph.writes.conform import conform
 from omnigraph.writes.validate import Violations
@@ -185,7 +185,10 @@ def as_batches(graph: Graph, step: Step) -> Any:
         if step.mode == "merge":
             whole = conform(type, table, Violations())
             assert whole is not None
-            ids = whole["id"] if not type.key else canonical_ids(type, whole)
+            ids = whole["id"]
+            if type.key:
+                names = [physical(name, type) for name in type.key]
+                ids = ids_of(type, {name: whole[name].combine_chunks() for name in names})
             last = {id: place for place, id in enumerate(ids.to_pylist())}
             table = table.take(pa.array(sorted(last.values()), pa.int64()))
         found[name] = (step.mode, table)

@@ -6,7 +6,7 @@ breaks a rule is told by its key; a second look at the staged rows tells the lin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -100,8 +100,6 @@ class _Check:
         for part, path in sorted(task.keys.items()):
             for key, data in self.site.get(path).items():
                 self.sets.setdefault(key, []).append((part, unpacked(data)))
-        self._ids: dict[str, pa.Array] = {}
-        self._existing: dict[str, pa.Table] = {}
 
     # --- what is there ---
 
@@ -418,6 +416,3 @@ def _decisions(keys: pa.Table, old: pa.Table) -> pa.Table:
             "address": old[ROW_ADDRESS].combine_chunks().take(at),
         }
     )
-
-
-__all__: Sequence[str] = ["Broken", "CheckTask", "Checked", "check_bucket"]

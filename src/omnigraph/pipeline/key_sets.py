@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.compute.keys import ids_of, key_text, one_zero, physical
+from omnigraph.compute.keys import key_text, one_zero, physical
 from omnigraph.language import Catalog, EdgeType, NodeType
 from omnigraph.writes.validate.values import is_proper
 
@@ -149,9 +149,3 @@ def buckets_of(texts: pa.ChunkedArray | pa.Array, buckets: int) -> Ints:
     numbers ^= numbers >> np.uint64(29)
     numbers *= np.uint64(0xBF58476D1CE4E5B9)
     return ((numbers >> np.uint64(33)) % np.uint64(buckets)).astype(np.int64)
-
-
-def canonical_ids(type: NodeType | EdgeType, rows: pa.Table) -> pa.Array:
-    """The ids that rows of a type with a key have by it."""
-    names = [physical(name, type) for name in type.key]
-    return ids_of(type, {name: rows[name].combine_chunks() for name in names})

@@ -7,7 +7,6 @@ Only keys travel to the checks that need all rows.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,9 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.errors import LoadFault, Violation
+from omnigraph.errors import LoadFault
 from omnigraph.language import EdgeType, NodeType
-from omnigraph.language.values import show
 from omnigraph.pipeline.embed_rows import TextEmbedding, embed_rows
 from omnigraph.pipeline.faults import MOST_SHOWN, Faults, together
 from omnigraph.pipeline.inputs import Block, Part, read_part
@@ -27,7 +25,6 @@ from omnigraph.pipeline.jsonlines import Rows
 from omnigraph.pipeline.key_sets import (
     KeySet,
     buckets_of,
-    canonical_ids,
     combined,
     distinct_keys,
     every_key,
@@ -41,12 +38,12 @@ from omnigraph.pipeline.scratch import Site, packed
 from omnigraph.storage.bulk import WrittenFile, write_files
 from omnigraph.storage.staged import ROWS_PER_FRAGMENT
 from omnigraph.writes.conform import conform
-from omnigraph.writes.validate import Violations
+from omnigraph.writes.validate import Described, Violations
+from omnigraph.writes.validate.keys import check_each_id
 from omnigraph.writes.validate.values import check_values
 
 Ints = npt.NDArray[np.int64]
 #: What says which row a value is of, where the line says it better.
-_PLACE = re.compile(r" \(row [0-9]+ of the batch\)$")
 
 
 @dataclass(frozen=True)
@@ -164,7 +161,7 @@ class _Staging:
         if table is None:
             return unfit
         found = self.checked(type, table, has_ids)
-        shown = list(zip(found.found, found.places, strict=True))
+        shown = found.described()
         if found.total > MOST_SHOWN:
             shown = self.first_found(type, table, has_ids, found)
         self.note(shown, found.counts, rows.lines)
@@ -191,8 +188,7 @@ class _Staging:
             table = conform(type, rows.table, found)
             if table is not None:
                 return table, rows, np.concatenate(wrong)
-            shown = list(zip(found.found, found.places, strict=True))
-            self.note(shown, found.counts, rows.lines)
+            self.note(found.described(), found.counts, rows.lines)
             if None in found.places:
                 self.made.unfit = True
                 return None, rows, np.concatenate([*wrong, rows.lines])
@@ -206,33 +202,33 @@ class _Staging:
         found = Violations()
         check_values(type, table, found, external_blobs=self.site.external_blobs)
         if has_ids:
-            _check_ids(type, table, found)
+            check_each_id(type, table, found)
         return found
 
     def first_found(
         self, type: NodeType | EdgeType, table: pa.Table, has_ids: bool, found: Violations
-    ) -> list[tuple[Violation, int | None]]:
+    ) -> list[Described]:
         """The first violations in the order of rows: of many, only some have been described."""
         rows = np.unique(np.sort(np.concatenate(found.broken))[:MOST_SHOWN])
         return [
-            (violation, row)
+            Described(one.violation, row, one.reason)
             for row in rows.tolist()
-            for violation in self.checked(type, table.slice(row, 1), has_ids).found
+            for one in self.checked(type, table.slice(row, 1), has_ids).described()
         ]
 
     def note(
         self,
-        shown: Sequence[tuple[Violation, int | None]],
+        shown: Sequence[Described],
         counts: Mapping[str, int],
         lines: Ints,
     ) -> None:
         """Tell violations by their lines."""
         faults = Faults()
         file = self.task.part.file or None
-        for violation, place in shown[:MOST_SHOWN]:
-            line = None if place is None else int(lines[place])
-            reason = _reason(violation)
-            faults.add(LoadFault(violation.rule, file, line, violation.property, reason))
+        for one in shown[:MOST_SHOWN]:
+            line = None if one.place is None else int(lines[one.place])
+            rule, column = one.violation.rule, one.violation.property
+            faults.add(LoadFault(rule, file, line, column, one.reason))
         for rule, count in counts.items():
             faults.count(rule, count - faults.counts[rule])
         self.faults.append(faults)
@@ -311,22 +307,6 @@ class _Staging:
         return self.made
 
 
-def _check_ids(type: NodeType | EdgeType, table: pa.Table, found: Violations) -> None:
-    """Ids that are given are there, and are those of the keys."""
-    ids = table["id"]
-    missing = pc.is_null(ids)
-    found.add_rows(type.name, ids, "id", ids, missing, "id", lambda _: "every row needs an id")
-    if type.key:
-        expected = canonical_ids(type, table)
-        broken = pc.fill_null(pc.not_equal(ids.combine_chunks(), expected), False)
-        if pc.any(broken).as_py():
-            right = dict(zip(ids.to_pylist(), expected.to_pylist(), strict=True))
-            found.add_rows(
-                type.name, ids, "id", ids, broken, "key",
-                lambda v: f"the id of this key is {show(right[v])}, not {show(v)}",
-            )  # fmt: skip
-
-
 def _with_values(
     type: NodeType | EdgeType, key: KeySet, rows: pa.Table, keys: pa.Table, start: int
 ) -> pa.Table:
@@ -338,13 +318,3 @@ def _with_values(
 def _with_ids(rows: pa.Table, keys: pa.Table, start: int) -> pa.Table:
     """Keys with the ids of their rows."""
     return keys.append_column("id", rows["id"].take(pc.subtract(keys["row"], start)))
-
-
-def _reason(violation: Violation) -> str:
-    """What is wrong with a value; where it is, the line tells."""
-    where = violation.type
-    if violation.id is not None:
-        where += f" {show(violation.id)}"
-    if violation.property:
-        where += f", `{violation.property}`"
-    return _PLACE.sub("", violation.message.removeprefix(f"{where}: "))

@@ -120,6 +120,4 @@ def delete_files(objects: Objects, files: Sequence[WrittenFile], table: TableRef
 
 
 def _data(table: TableRef) -> str:
-    return (
-        f"{table.path}/data" if table.branch is None else f"{table.path}/tree/{table.branch}/data"
-    )
+    return f"{table.folder}/data"

@@ -53,6 +53,11 @@ class TableRef:
     path: str
     branch: str | None = None
 
+    @property
+    def folder(self) -> str:
+        """Where its files are, below the root."""
+        return self.path if self.branch is None else f"{self.path}/tree/{self.branch}"
+
 
 @dataclass(frozen=True, slots=True)
 class TableIndex:

@@ -218,8 +218,7 @@ class Tables:
         self, snapshot: TableSnapshot, *, rows_per_fragment: int = ROWS_PER_FRAGMENT
     ) -> StagedWrite | None:
         """Stage rewriting small fragments and deleted rows; see `compaction.stage_compaction`."""
-        ref = snapshot.ref
-        folder = ref.path if ref.branch is None else f"{ref.path}/tree/{ref.branch}"
+        folder = snapshot.ref.folder
 
         def forget(version: int) -> None:
             Objects(self.location).delete(f"{folder}/_versions/d{version}.manifest")
@@ -275,7 +274,7 @@ def clear_fork(location: Location, path: str, name: str) -> None:
     Lance lists a branch after it has made its files, and deletes the files after it has stopped
     listing it. Files of a process that was killed in between stop the name from being used again.
     """
-    Objects(location).delete_folder(f"{path}/tree/{name}")
+    Objects(location).delete_folder(TableRef(path, name).folder)
 
 
 def _delete_listed(dataset: LanceDataset, name: str) -> None:

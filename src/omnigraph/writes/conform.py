@@ -143,8 +143,6 @@ def fit_column(
     for place, value in _failing(array, target):
         id = _as_python(ids[place : place + 1]) if ids is not None else None
         text = f"{_shown(value)} is not {value_type.as_nullable(False).noun}"
-        if id is None:
-            text += f" (row {place} of the batch)"
         found.add(type, None if id is None else str(id), name, value, "type", text, place)
         if found.total > MOST_SHOWN:
             break

@@ -6,6 +6,6 @@ the ends of edges by id, the number of edges by `src`. Every writer goes through
 """
 
 from omnigraph.writes.validate.rules import validate, validate_rows
-from omnigraph.writes.validate.violations import MOST_SHOWN, Violations
+from omnigraph.writes.validate.violations import MOST_SHOWN, Described, Violations
 
-__all__ = ["MOST_SHOWN", "Violations", "validate", "validate_rows"]
+__all__ = ["MOST_SHOWN", "Described", "Violations", "validate", "validate_rows"]

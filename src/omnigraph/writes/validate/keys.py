@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 from omnigraph.compute.keys import ids_of, one_zero, physical
 from omnigraph.compute.sql import is_in
+from omnigraph.language import EdgeType, NodeType
 from omnigraph.language.types import Scalar
 from omnigraph.language.values import show
 from omnigraph.storage.tables import TableSnapshot
@@ -20,17 +21,23 @@ _FEW = 1000
 
 def check_ids(delta: TableDelta, found: Violations) -> None:
     """Every id is a text, there once, and that of the row's key."""
-    type, rows, ids = delta.type, delta.rows, delta.ids
-    if not type.key:
-        found.add_rows(
-            type.name, ids, "id", ids, pc.is_null(ids), "id", lambda _: "every row needs an id"
-        )
+    type, ids = delta.type, delta.ids
+    check_each_id(type, delta.rows, found)
     counts = pc.value_counts(ids)
     twice = counts.field("values").filter(pc.greater(counts.field("counts"), 1)).drop_null()
     word = "key" if type.key else "id"
     for id in twice.to_pylist():
         text = f"the {word} {show(id)} is given twice in one write"
         found.add(type.name, id, ", ".join(type.key) or "id", id, word, text)
+
+
+def check_each_id(type: NodeType | EdgeType, rows: pa.Table, found: Violations) -> None:
+    """Every row has an id, and it is that of its key."""
+    ids = rows["id"].combine_chunks()
+    if not type.key:
+        found.add_rows(
+            type.name, ids, "id", ids, pc.is_null(ids), "id", lambda _: "every row needs an id"
+        )
     if type.key and rows.num_rows:
         names = [physical(name, type) for name in type.key]
         columns = {name: rows[name].combine_chunks() for name in names}

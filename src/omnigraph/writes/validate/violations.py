@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,14 @@ MOST_SHOWN = 100
 _MOST_ITEMS = 16
 
 
+class Described(NamedTuple):
+    """A violation, which of the rows that were looked at it is about, and why alone."""
+
+    violation: Violation
+    place: int | None
+    reason: str
+
+
 class Violations:
     """What is wrong with a change."""
 
@@ -26,6 +34,8 @@ class Violations:
         self.found: list[Violation] = []
         #: In the same order, which of the rows that were looked at it is about, if one.
         self.places: list[int | None] = []
+        #: And what is wrong with the value, without where it is.
+        self.reasons: list[str] = []
         #: All rows that something is wrong with, by their places; some may be there twice.
         self.broken: list[npt.NDArray[np.int64]] = []
         #: How often each rule is broken.
@@ -48,6 +58,10 @@ class Violations:
             self.broken.append(np.array([place]))
         self._add(type, id, property, value, rule, message, place)
 
+    def described(self) -> list[Described]:
+        """What is described, with its rows and reasons."""
+        return list(map(Described, self.found, self.places, self.reasons))
+
     def _add(
         self,
         type: str,
@@ -65,8 +79,11 @@ class Violations:
         self.counts[rule] += 1
         if len(self.found) < MOST_SHOWN:
             self.places.append(place)
+            self.reasons.append(message)
             where = type if id is None else f"{type} {show(id)}"
             where += f", `{property}`" if property else ""
+            if rule == "type" and id is None and place is not None:
+                message += f" (row {place} of the batch)"
             plain = _plain(value)
             self.found.append(Violation(type, id, property, plain, rule, f"{where}: {message}"))
 
