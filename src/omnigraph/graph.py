@@ -233,7 +233,8 @@ class Graph:
         )
         table = snapshot._run(query.plan, values, budget, self._caches)
         types = [arrow_type(field.type) for field in query.fields]
-        table = table.cast(pa.schema(zip(table.column_names, types, strict=True)))
+        if table.schema.types != types:
+            table = table.cast(pa.schema(zip(table.column_names, types, strict=True)))
         return QueryResult(table, query.fields, snapshot.commit, snapshot.branch, query.name)
 
     def explain(

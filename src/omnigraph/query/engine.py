@@ -142,7 +142,8 @@ class Execution:
         whole = concat(kept)
         if self.plan.order:
             whole = whole.take(self._order(whole, wanted))
-        whole = whole.take(np.arange(whole.count)[self._slice()])
+        if self._cuts(whole.count):
+            whole = whole.take(np.arange(whole.count)[self._slice()])
         return self._as_table(self._outputs(whole))
 
     def _outputs(self, frame: Frame) -> list[pa.Array]:
@@ -193,7 +194,7 @@ class Execution:
 
     def _cut(self, made: _Groups | _Made) -> pa.Table:
         """Order and cut rows that stand for no single match."""
-        rows = np.arange(made.count)
+        rows = None
         if self.plan.order:
             wanted = None if self.limit is None else self.limit + self.offset
             keys = [(made.column(str(o.output)), o.descending) for o in self.plan.order]
@@ -204,8 +205,12 @@ class Execution:
                 return [column for column in columns if _sortable(column.type)]
 
             rows = ordered(keys, ties, made.count, wanted)
-        made = made.take(rows[self._slice()])
+        if rows is not None or self._cuts(made.count):
+            made = made.take((np.arange(made.count) if rows is None else rows)[self._slice()])
         return self._as_table([made.column(o.name) for o in self.plan.outputs])
+
+    def _cuts(self, count: int) -> bool:
+        return self.offset > 0 or (self.limit is not None and self.limit < count)
 
     def _slice(self) -> slice:
         return slice(self.offset, None if self.limit is None else self.offset + self.limit)

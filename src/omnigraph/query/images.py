@@ -8,11 +8,9 @@ read by themselves.
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.compute.keys import one_zero
+from omnigraph.query.lookup import SortedColumn
 from omnigraph.storage.tables import ROW_ID, TableSnapshot
 
 Positions = npt.NDArray[np.int64]
@@ -67,8 +66,7 @@ class TableImage:
         self._guard = threading.RLock()
         self._columns: dict[str, pa.Array] = {}
         self._coded: dict[str, Coded] = {}
-        #: Per column the positions in the order of their values.
-        self._orders: dict[str, Positions] = {}
+        self._sorted: dict[str, SortedColumn] = {}
         #: How often a few values of a column were asked for, and how large one was.
         self._asked: dict[str, int] = {}
         self._widths: dict[str, float] = {}
@@ -164,25 +162,16 @@ class TableImage:
 
     def find(self, name: str, value: int | str) -> Positions | None:
         """The positions with one value of a column in memory; None to look at all of them."""
-        order = self._orders.get(name)
-        if order is None:
+        found = self._sorted.get(name)
+        if found is None:
             self._sought[name] = self._sought.get(name, 0) + 1
             if self._sought[name] <= _SOUGHT:
                 return None
-            column = self.columns([name])[name]
-            there = len(column) - column.null_count
-            order = pc.array_sort_indices(column)[:there].to_numpy().astype(np.int64)
+            found = SortedColumn(self.columns([name])[name])
             with self._guard:
-                self._orders[name] = order
-                self.bytes += order.nbytes
-        column = self._columns[name]
-
-        def key(position: int) -> Any:
-            return column[int(position)].as_py()
-
-        first = bisect_left(order, value, key=key)
-        last = bisect_right(order, value, lo=first, key=key)
-        return np.sort(order[first:last])
+                self._sorted[name] = found
+                self.bytes += found.bytes
+        return found.find(value)
 
     def fetch(self, positions: Positions, names: Sequence[str]) -> dict[str, pa.Array]:
         """Values of some rows. A position below 0 gives null."""

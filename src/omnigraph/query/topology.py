@@ -92,7 +92,8 @@ class Adjacency:
 
     def counts(self, positions: Positions) -> Ints:
         """How many neighbours each of some positions has."""
-        inside = (positions >= 0) & (positions < self.size)
+        # As unsigned numbers, those below 0 are beyond the end as well.
+        inside = positions.view(np.uint64) < self.size
         if inside.all():
             return self.degrees[positions]
         if not self.size:

@@ -40,7 +40,8 @@ def slices(table: pa.Table) -> Iterator[pa.RecordBatch]:
     size = max(1, min(_PORTION_ROWS, fitting))
     for start in range(0, rows, size):
         # The columns of a table may be chunked differently, and finely.
-        yield from table.slice(start, size).combine_chunks().to_batches()
+        part = table if size >= rows else table.slice(start, size)
+        yield from part.combine_chunks().to_batches()
 
 
 def values(array: pa.Array, type: ValueType) -> list[Any]:

@@ -82,12 +82,13 @@ class FragmentState:
 class TableSnapshot:
     """One version of one table, for reading."""
 
-    __slots__ = ("_dataset", "_fragments", "ref")
+    __slots__ = ("_dataset", "_fragments", "_schema", "ref")
 
     def __init__(self, ref: TableRef, dataset: LanceDataset) -> None:
         self.ref = ref
         self._dataset = dataset
         self._fragments: dict[str, FragmentState] | None = None
+        self._schema: pa.Schema | None = None
 
     @property
     def version(self) -> int:
@@ -103,7 +104,9 @@ class TableSnapshot:
     @property
     def schema(self) -> pa.Schema:
         """The columns."""
-        return self._dataset.schema
+        if self._schema is None:
+            self._schema = self._dataset.schema
+        return self._schema
 
     @property
     def fragment_ids(self) -> tuple[int, ...]:
