@@ -158,3 +158,52 @@ def test_the_list_of_indexes_is_sorted_by_name(tables, place):
     specs = [IndexSpec("b", "age", "btree"), IndexSpec("a", "team", "bitmap")]
     commit(tables, tables.stage_indices(tables.open(place), specs))
     assert [i.name for i in tables.open(place).indices()] == ["a", "b"]
+
+
+# --- ids, and rows that came ---
+
+
+def test_ids_are_found_again_as_the_first_time(snapshot):
+    asked = pa.array(["p3", "nobody", "p399", "p3"])
+    first = snapshot.find("id", asked, ["id"])
+    assert sorted(names(first)) == ["p3", "p399"]
+    places = snapshot.read(["id"], places=True).to_pylist()
+    expected = {row["id"]: (row["_rowid"], row["_rowaddr"]) for row in places}
+    for again in (first, snapshot.find("id", asked, ["id"])):
+        found = {row["id"]: (row["_rowid"], row["_rowaddr"]) for row in again.to_pylist()}
+        assert found == {id: expected[id] for id in ("p3", "p399")}
+    more = snapshot.find("id", pa.array(["p4", "p399", None]), ["id"])
+    assert sorted(names(more)) == ["p399", "p4"]
+    assert snapshot.find("id", pa.array(["nobody"]), ["id"]).schema == first.schema
+
+
+def test_a_version_of_main_is_opened_once_while_it_is_held(tables, place):
+    version = tables.head(place)
+    held = tables.open(place, version)
+    # A branch of the same name, made later, has other tables at the same versions.
+    assert (tables.open(place, version) is held) == (place.branch is None)
+    assert names(held.find("id", pa.array(["p3"]), ["id"])) == ["p3"]
+    commit(tables, tables.stage_delete(held, "id = 'p3'"))
+    after = tables.open(place, version + 1)
+    assert names(after.find("id", pa.array(["p3"]), ["id"])) == []
+    assert names(held.find("id", pa.array(["p3"]), ["id"])) == ["p3"]
+
+
+def test_rows_that_came_are_told_with_their_ids(tables, place):
+    before = tables.open(place)
+    assert before.next_row_id == before.count() == 400
+    commit(tables, tables.stage_append(before, people(500, 503)))
+    after = tables.open(place)
+    assert after.next_row_id == 403
+    came = after.appended(before, ["id", "age"])
+    read = after.read(["id", "age"], "id >= 'p500' and id < 'p503'", places=True)
+    assert came.sort_by("_rowid").to_pylist() == read.drop_columns("_rowaddr").to_pylist()
+    # Not so easy: more than one write, a row that was replaced, many rows.
+    commit(tables, tables.stage_append(after, people(503, 504)))
+    assert tables.open(place).appended(before, ["id"]) is None
+    one = tables.open(place)
+    commit(tables, tables.stage_merge(one, people(503, 505)))
+    assert tables.open(place).appended(one, ["id"]) is None
+    many = tables.open(place)
+    commit(tables, tables.stage_append(many, people(1000, 1900)))
+    assert tables.open(place).appended(many, ["id"]) is None

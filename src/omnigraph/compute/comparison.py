@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.compute.arrays import as_arrow
 from omnigraph.compute.datum import Datum, broadcast
 
 _KERNELS = {
@@ -162,12 +163,12 @@ def _in_row(item: Datum, lists: pa.Array) -> pa.Array:
     if len(elements) == 0:
         hits = np.empty(0, np.int64)
     else:
-        items = item if isinstance(item, pa.Scalar) else item.take(pa.array(parents))
+        items = item if isinstance(item, pa.Scalar) else item.take(as_arrow(parents))
         hits = parents[_true(compare("=", items, elements))]
     found = np.zeros(len(lists), np.bool_)
     found[hits] = True
     known = pc.and_(pc.is_valid(item), pc.is_valid(lists))
-    return pa.array(found, mask=~_true(known))
+    return as_arrow(found, ~_true(known))
 
 
 def _same_lists(left: Datum, right: Datum) -> Datum:
@@ -181,13 +182,13 @@ def _same_lists(left: Datum, right: Datum) -> Datum:
     others, _ = _flat(_rows(right, rows))
     equal = _true(same)
     equal[rows[parents[~_true(compare("=", elements, others))]]] = False
-    return pa.array(equal, mask=~_true(pc.is_valid(same)))
+    return as_arrow(equal, ~_true(pc.is_valid(same)))
 
 
 def _rows(datum: Datum, rows: np.ndarray) -> pa.Array:
     if isinstance(datum, pa.Scalar):
         return broadcast(datum, len(rows))
-    return datum.take(pa.array(rows))
+    return datum.take(as_arrow(rows))
 
 
 def _flat(lists: pa.Array) -> tuple[pa.Array, np.ndarray]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.compute import comparison, texts
+from omnigraph.compute.arrays import as_arrow
 from omnigraph.compute.datum import ComputeFault, Datum, broadcast
 from omnigraph.compute.numbers import arithmetic, fit, negate
 from omnigraph.language.query.expressions import (
@@ -201,9 +202,9 @@ class _Evaluation:
         rows = sizes[0] if sizes else 1
         # The columns one after another, taken row by row.
         order = np.arange(rows * len(items)).reshape(len(items), rows).T.ravel()
-        flat = pa.concat_arrays([broadcast(i, rows) for i in items]).take(pa.array(order))
+        flat = pa.concat_arrays([broadcast(i, rows) for i in items]).take(as_arrow(order))
         offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(len(items))
-        lists = pa.ListArray.from_arrays(pa.array(offsets), flat)
+        lists = pa.ListArray.from_arrays(as_arrow(offsets), flat)
         return lists if sizes else lists[0]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.compute.arrays import as_arrow
 from omnigraph.compute.datum import Datum
 
 #: Places that are looked at together: bounds the memory, a few arrays of this length.
@@ -69,7 +70,7 @@ def _find(texts: Datum, patterns: pa.Array, *, anywhere: bool) -> pa.Array:
         before = np.cumsum(places[low:high]) - places[low:high]
         place = np.arange(len(row)) - np.repeat(before, places[low:high])
         _search(text, pattern, row, place, found)
-    return pa.array(found, mask=~valid)
+    return as_arrow(found, ~valid)
 
 
 def _search(text: _Bytes, pattern: _Bytes, row: Any, place: Any, found: Any) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from omnigraph.compute.arrays import as_arrow
 from omnigraph.compute.evaluate import ComputeFault, Given, evaluate, value
 from omnigraph.compute.keys import one_zero
 from omnigraph.errors import UsageError
@@ -245,7 +246,7 @@ class _Made:
         return self.table[name].combine_chunks()
 
     def take(self, rows: npt.NDArray[np.int64]) -> _Made:
-        return _Made(self.table.take(pa.array(rows)))
+        return _Made(self.table.take(as_arrow(rows)))
 
 
 @dataclass(frozen=True)
@@ -289,7 +290,7 @@ class _Groups:
         return evaluate(replaced(wanted, named), part, self.count, execution.given)
 
     def take(self, rows: npt.NDArray[np.int64]) -> _Groups:
-        at = pa.array(rows)
+        at = as_arrow(rows)
         found = [column.take(at) for column in self.found]
         return _Groups(self.execution, self.keys, self.frame.take(rows), found)
 

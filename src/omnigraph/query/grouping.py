@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.compute.arrays import as_arrow
 from omnigraph.compute.evaluate import Given, evaluate
 from omnigraph.compute.keys import one_zero
 from omnigraph.errors import UsageError
@@ -75,7 +76,7 @@ class Grouping:
         if self.keys:
             kept = sum(example.count for example in self._examples)
             self._examples.append(replace(frame.only(self._named), weights=None).take(rows))
-            partial = partial.append_column("row", pa.array(kept + np.arange(len(rows))))
+            partial = partial.append_column("row", as_arrow(kept + np.arange(len(rows))))
             self.budget.keep(self._examples[-1].bytes, "group")
         self.budget.keep(partial.nbytes, "group")
         self._partials.append(partial)
@@ -117,7 +118,7 @@ class Grouping:
             example = whole.take(table["row"].to_numpy())
             self.budget.kept -= whole.bytes - example.bytes
             self._examples = [example]
-            rows = pa.array(np.arange(example.count))
+            rows = as_arrow(np.arange(example.count))
             table = table.set_column(table.column_names.index("row"), "row", rows)
         self._partials = [table]
 
@@ -141,7 +142,7 @@ class Grouping:
         total: pa.Array | Ints
         if aggregate.function == "avg" or pa.types.is_floating(column.type):
             numbers = pc.cast(column, pa.float64(), safe=False)
-            total = pc.multiply(numbers, pa.array(weights, pa.float64()))
+            total = pc.multiply(numbers, as_arrow(weights.astype(np.float64)))
         else:
             total = _products(column, weights)
         return counts | {f"s{place}": (total, "sum")}
@@ -165,8 +166,8 @@ class Grouping:
             column = one_zero(evaluate(argument, values.columns, frame.count, self.given))
             if pa.types.is_nested(column.type):
                 numbers = self._values.setdefault(place, Numbering()).numbers(column)
-                column = pa.array(numbers, mask=column.is_null().to_numpy(zero_copy_only=False))
-        table = pa.table({"k": groups.numbers, "v": column})
+                column = as_arrow(numbers, column.is_null().to_numpy(zero_copy_only=False))
+        table = pa.table({"k": as_arrow(groups.numbers), "v": column})
         table = _grouped(table.filter(column.is_valid()), ["k", "v"], [])
         self.budget.keep(table.nbytes, "group, distinct values")
         self._pairs.setdefault(place, []).append(table)
@@ -194,15 +195,15 @@ def _partial(
     """The aggregates of a block by group, and for each group one of its matches."""
     if groups.alone:
         columns = {name: _totals(column) for name, (column, _) in made.items()}
-        return pa.table({"k": groups.numbers, **columns}), np.arange(count)
+        return pa.table({"k": as_arrow(groups.numbers), **columns}), np.arange(count)
     if groups.size is not None and groups.size <= max(_DENSE, count):
         found = _dense(groups.numbers, groups.size, made)
         if found is not None:
             return found
     table = pa.table(
         {
-            "k": groups.numbers,
-            "row": np.arange(count),
+            "k": as_arrow(groups.numbers),
+            "row": as_arrow(np.arange(count)),
             **{name: _totals(column) for name, (column, _) in made.items()},
         }
     )
@@ -220,7 +221,7 @@ def _dense(
         sums = {name: _whole_sum(column) for name, (column, how) in made.items() if how == "sum"}
         if len(sums) < len(made) or any(total is None for total in sums.values()):
             return None
-        return pa.table({"k": np.zeros(1, np.int64), **sums}), np.zeros(1, np.int64)
+        return pa.table({"k": as_arrow(np.zeros(1, np.int64)), **sums}), np.zeros(1, np.int64)
     rows = np.full(size, -1, np.int64)
     rows[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
     there = np.flatnonzero(rows >= 0)
@@ -232,8 +233,8 @@ def _dense(
         floats = isinstance(column, pa.Array) and pa.types.is_floating(column.type)
         values = column.fill_null(0).to_numpy() if isinstance(column, pa.Array) else column
         total = np.bincount(numbers, weights=values, minlength=size)[there]
-        columns[name] = pa.array(total if floats else np.rint(total).astype(np.int64))
-    return pa.table({"k": there, **columns}), rows[there]
+        columns[name] = as_arrow(total if floats else np.rint(total).astype(np.int64))
+    return pa.table({"k": as_arrow(there), **columns}), rows[there]
 
 
 def _exact(column: pa.Array | Ints) -> bool:
@@ -261,7 +262,7 @@ def _whole_sum(column: pa.Array | Ints) -> pa.Array | None:
 
 
 def _totals(column: pa.Array | Ints) -> pa.Array:
-    return column if isinstance(column, pa.Array) else pa.array(column)
+    return column if isinstance(column, pa.Array) else as_arrow(column)
 
 
 def _alike(partials: list[pa.Table]) -> list[pa.Table]:
@@ -296,8 +297,8 @@ def _products(column: pa.Array, weights: Ints) -> pa.Array:
     extremes = pc.min_max(column)
     largest = max(abs(int(extremes["min"].as_py())), abs(int(extremes["max"].as_py())))
     if largest * int(weights.sum()) < _SAFE:
-        return pc.multiply(column.cast(pa.int64()), pa.array(weights))
-    times = pa.array(weights).cast(pa.decimal256(19, 0))
+        return pc.multiply(column.cast(pa.int64()), as_arrow(weights))
+    times = as_arrow(weights).cast(pa.decimal256(19, 0))
     return pc.multiply(column.cast(pa.decimal256(20, 0)), times).cast(_EXACT)
 
 

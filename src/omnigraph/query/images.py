@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.compute.arrays import as_arrow
 from omnigraph.compute.keys import one_zero
 from omnigraph.query.lookup import SortedColumn
 from omnigraph.storage.tables import ROW_ID, TableSnapshot
@@ -75,20 +76,21 @@ class TableImage:
         self.bytes = 0
         #: For each position the place in scans, or -1; None when they are the same.
         self._slots: Positions | None = None
+        self._placed = False
         self._alive: npt.NDArray[np.bool_] | None = None
         self._size: int | None = None
 
     @property
     def size(self) -> int:
         """One more than the highest position."""
-        self._load([])
+        self._measure()
         assert self._size is not None
         return self._size
 
     @property
     def alive(self) -> npt.NDArray[np.bool_] | None:
         """Which positions have a row; None when all have."""
-        self._load([])
+        self._measure()
         return self._alive
 
     def positions(self) -> Positions:
@@ -98,7 +100,7 @@ class TableImage:
 
     def has(self, columns: Sequence[str]) -> bool:
         """True when the columns are in memory."""
-        return self._size is not None and all(name in self._columns for name in columns)
+        return all(name in self._columns for name in columns)
 
     def keeps(self, names: Sequence[str]) -> bool:
         """True when columns are in memory, or should be: small ones, and those asked for often.
@@ -179,7 +181,7 @@ class TableImage:
             return {}
         if len(positions) * _FEW < self.rows and not self.keeps(names):
             return self._fetch_rows(positions, names)
-        at = pa.array(positions)
+        at = as_arrow(positions)
         if len(positions) and int(positions.min()) < 0:
             at = pc.if_else(pc.less(at, 0), pa.scalar(None, pa.int64()), at)
         return {name: column.take(at) for name, column in self.columns(names).items()}
@@ -190,20 +192,32 @@ class TableImage:
         found = self.snapshot.take(wanted[missing:].tolist(), list(names))
         for name in names if found.num_rows else []:
             self._widths[name] = found[name].nbytes / found.num_rows
-        at = pa.array(back - missing)
+        at = as_arrow(back - missing)
         if missing:
             at = pc.if_else(pc.less(at, 0), pa.scalar(None, pa.int64()), at)
         return {name: found[name].combine_chunks().take(at) for name in names}
 
+    def _measure(self) -> None:
+        """Find out which positions have rows."""
+        if self._size is not None:
+            return
+        with self._guard:
+            if self.snapshot.next_row_id == self.rows:
+                # There are as many rows as there were ever ids.
+                self._size = self.rows
+            else:
+                self._load([])
+
     def _load(self, names: Sequence[str]) -> None:
         with self._guard:
             wanted = [name for name in names if name not in self._columns]
-            if self._size is not None and not wanted:
+            if self._placed and not wanted:
                 return
             read = self.snapshot.read(wanted, places=True)
-            if self._size is None:
+            if not self._placed:
                 self._place(read[ROW_ID].to_numpy())
-            slots = None if self._slots is None else pa.array(self._slots, mask=self._slots < 0)
+                self._placed = True
+            slots = None if self._slots is None else as_arrow(self._slots, self._slots < 0)
             for name in wanted:
                 column = read[name].combine_chunks()
                 self._columns[name] = column if slots is None else column.take(slots)

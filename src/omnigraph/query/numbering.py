@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.compute.arrays import as_arrow
 from omnigraph.compute.evaluate import Given, evaluate
 from omnigraph.compute.keys import one_zero, physical
 from omnigraph.language.query.expressions import Checked, Entity, PropertyOf
@@ -107,8 +108,8 @@ class KeyNumbers:
     def _paired(self, place: int, first: Ints, second: Ints) -> Ints:
         """Numbers for pairs of numbers; each is numbered anew before, so that both fit into one."""
         made = self._pairs.setdefault(place, (Numbering(), Numbering(), Numbering()))
-        outer, inner = made[0].numbers(pa.array(first)), made[1].numbers(pa.array(second))
-        return made[2].numbers(pa.array((outer << 31) | inner))
+        outer, inner = made[0].numbers(as_arrow(first)), made[1].numbers(as_arrow(second))
+        return made[2].numbers(as_arrow((outer << 31) | inner))
 
     def _telling(self) -> list[tuple[int, Checked]]:
         """The keys without those that follow from others: a node has one value of a property."""

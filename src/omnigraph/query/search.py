@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from omnigraph.compute.arrays import as_arrow
 from omnigraph.compute.evaluate import Given, value
 from omnigraph.compute.sql import quoted
 from omnigraph.errors import UsageError
@@ -175,7 +176,7 @@ class Searches:
         found, nothing = self._values(name, type, distinct[missing:])
         values = np.concatenate([np.zeros(missing, found.dtype), found])
         mask = np.concatenate([np.ones(missing, bool), nothing])
-        return pa.array(values[back], mask=mask[back])
+        return as_arrow(values[back], mask[back])
 
     def _values(self, name: str, type: str, known: Positions) -> tuple[npt.NDArray[Any], Flags]:
         """The values for different positions in order, and where there is none."""
@@ -344,7 +345,7 @@ class Searches:
             for batch in self.source.table(type).batches([column], places=True):
                 rows = batch[ROW_ID].to_numpy().astype(np.int64)
                 wanted = np.ones(len(rows), bool) if positions is None else np.isin(rows, positions)
-                yield rows[wanted], batch[column].filter(pa.array(wanted))
+                yield rows[wanted], batch[column].filter(as_arrow(wanted))
             return
         if positions is None:
             positions = image.positions()

@@ -115,9 +115,7 @@ class Shapes:
     def _read(self, place: Path) -> Topology | None:
         try:
             # As plain arrays: taking from a mapped one is as fast, but its class is slow.
-            arrays = [
-                np.asarray(np.load(place / f"{name}.npy", mmap_mode="r")) for name in _ARRAYS
-            ]
+            arrays = [np.asarray(np.load(place / f"{name}.npy", mmap_mode="r")) for name in _ARRAYS]
             is_set = (place / _SET).exists()
         except (OSError, ValueError):
             return None
@@ -197,7 +195,9 @@ def patched(before: EdgeTables, shape: Topology, now: EdgeTables) -> Topology | 
         removed = np.setdiff1d(was, still, assume_unique=True)
         if len(removed) > most:
             return None
-    rows = now.edges.read(["src", "dst"], places=True, fragments=[f.id for f in added])
+    rows = None if touched else now.edges.appended(before.edges, ["src", "dst"])
+    if rows is None:
+        rows = now.edges.read(["src", "dst"], places=True, fragments=[f.id for f in added])
     ends = _positions(now, rows["src"].combine_chunks(), rows["dst"].combine_chunks())
     if ends is None:
         return None

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.compute.arrays import as_arrow
 from omnigraph.compute.evaluate import Columns
 from omnigraph.compute.keys import physical
 from omnigraph.language.query.expressions import Column, Entity, PropertyOf
@@ -30,7 +31,7 @@ def identities(source: Source, types: tuple[str, ...], variable: str, frame: Fra
         found = found + numbers[types[0]]
     else:
         found = found + np.array([numbers[type] for type in types])[frame.kinds[variable]]
-    return pa.array(found, mask=positions < 0)
+    return as_arrow(found, positions < 0)
 
 
 class Values:
@@ -112,4 +113,4 @@ class Values:
         whole = pa.concat_arrays([pc.cast(part, wanted) for part in parts])
         back = np.empty(len(positions), np.int64)
         back[np.concatenate(order)] = np.arange(len(positions))
-        return whole.take(pa.array(back))
+        return whole.take(as_arrow(back))

@@ -22,6 +22,7 @@ from omnigraph.compute.sql import is_in, literal, quoted
 from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.language.types import STRING, Scalar, ValueType
 from omnigraph.storage.fuzzy import similar_words, stems
+from omnigraph.storage.version_file import next_row_id
 
 #: How the words of a full-text query are looked for: any of them, all of them, as a phrase, or
 #: any of them with small spelling mistakes.
@@ -42,6 +43,11 @@ _SCANNED = 128 * 1024
 #: Rows that are compared with what is looked for at a time.
 _TOGETHER = 1 << 20
 _SAMPLE = 64
+#: The places of ids are remembered when so few are asked for, as long as there are not too many.
+_REMEMBERED = 64
+_MOST_KNOWN = 4096
+#: So many rows are taken from a fragment one by one sooner than it is scanned.
+_FEW_ROWS = 256
 _SCORE = "_score"
 _DISTANCE = "_distance"
 
@@ -82,13 +88,15 @@ class FragmentState:
 class TableSnapshot:
     """One version of one table, for reading."""
 
-    __slots__ = ("_dataset", "_fragments", "_schema", "ref")
+    __slots__ = ("__weakref__", "_dataset", "_fragments", "_known_ids", "_schema", "ref")
 
     def __init__(self, ref: TableRef, dataset: LanceDataset) -> None:
         self.ref = ref
         self._dataset = dataset
         self._fragments: dict[str, FragmentState] | None = None
         self._schema: pa.Schema | None = None
+        #: Row ids and addresses by id; None for an id that is not there.
+        self._known_ids: dict[str, tuple[int, int] | None] = {}
 
     @property
     def version(self) -> int:
@@ -107,6 +115,11 @@ class TableSnapshot:
         if self._schema is None:
             self._schema = self._dataset.schema
         return self._schema
+
+    @property
+    def next_row_id(self) -> int:
+        """The stable row id that the next new row gets: no row has this one or a higher one."""
+        return next_row_id(self._dataset)
 
     @property
     def fragment_ids(self) -> tuple[int, ...]:
@@ -221,6 +234,42 @@ class TableSnapshot:
             also: A predicate that the rows match as well.
         """
         values = one_zero(values.drop_null())
+        if column == "id" and columns == ["id"] and also is None and len(values) <= _REMEMBERED:
+            return self._find_ids(values)
+        return self._find(column, values, columns, type, also)
+
+    def _find_ids(self, values: pa.Array) -> pa.Table:
+        """Find a few ids. What checks a write asks for is asked for again by who reads it."""
+        ids = list(dict.fromkeys(values.to_pylist()))
+        known = {id: self._known_ids[id] for id in ids if id in self._known_ids}
+        if len(known) < len(ids):
+            missing = pa.array([id for id in ids if id not in known], pa.utf8())
+            found = self._find("id", missing, ["id"], STRING, None).to_pydict()
+            known |= dict.fromkeys(missing.to_pylist())
+            known |= zip(
+                found["id"], zip(found[ROW_ID], found[ROW_ADDRESS], strict=True), strict=True
+            )
+            if len(self._known_ids) > _MOST_KNOWN:
+                self._known_ids = {}
+            self._known_ids |= known
+        there = [(id, *place) for id in ids if (place := known[id]) is not None]
+        names, row_ids, addresses = zip(*there, strict=True) if there else ((), (), ())
+        return pa.table(
+            {
+                "id": pa.array(names, pa.utf8()),
+                ROW_ID: pa.array(row_ids, pa.uint64()),
+                ROW_ADDRESS: pa.array(addresses, pa.uint64()),
+            }
+        )
+
+    def _find(
+        self,
+        column: str,
+        values: pa.Array,
+        columns: Sequence[str] | None,
+        type: ValueType,
+        also: str | None,
+    ) -> pa.Table:
         rows = self.count()
         if not len(values) or not rows:
             return self.read(columns, "false", places=True)
@@ -280,6 +329,24 @@ class TableSnapshot:
         name = quoted(column)
         low_text, high_text = literal(low.as_py(), type), literal(high.as_py(), type)
         return f"{name} >= {low_text} and {name} <= {high_text}"
+
+    def appended(self, before: TableSnapshot, columns: Sequence[str]) -> pa.Table | None:
+        """The few rows that came after a version, with `_rowid`; None when it is not that easy.
+
+        That no row went is for the caller to know.
+        """
+        old = before.fragments()
+        added = [state for name, state in self.fragments().items() if name not in old]
+        first, last = before.next_row_id, self.next_row_id
+        if len(added) != 1 or added[0].rows != last - first or added[0].deleted is not None:
+            return None
+        if added[0].rows > _FEW_ROWS:
+            return None
+        with table_errors(self.ref):
+            fragment = self._dataset.get_fragment(added[0].id)
+            assert fragment is not None
+            found = fragment.take(range(added[0].rows), columns=list(columns))
+        return found.append_column(ROW_ID, pa.array(range(first, last), pa.uint64()))
 
     def take(self, row_ids: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """Read rows by their row ids, in the order of the ids.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 import lance
 import pyarrow as pa
@@ -69,17 +70,26 @@ class TableVersion:
 class Tables:
     """All tables of one graph."""
 
-    __slots__ = ("_session", "location")
+    __slots__ = ("_opened", "_session", "location")
 
     def __init__(self, location: Location) -> None:
         self.location = location
         self._session = Session()
+        #: Versions that somebody holds, by path and number. None of branches: one of the same name,
+        #: made later, has other tables under the same address.
+        self._opened: WeakValueDictionary[tuple[str, int], TableSnapshot] = WeakValueDictionary()
 
     # --- reading ---
 
     def open(self, ref: TableRef, version: int | None = None) -> TableSnapshot:
         """Open a version of a table; without one, its HEAD."""
-        return TableSnapshot(ref, self._open(ref, version))
+        if version is None or ref.branch is not None:
+            return TableSnapshot(ref, self._open(ref, version))
+        found = self._opened.get((ref.path, version))
+        if found is None:
+            found = TableSnapshot(ref, self._open(ref, version))
+            self._opened[ref.path, version] = found
+        return found
 
     def exists(self, path: str) -> bool:
         """True when there is a readable table at a path."""

@@ -1,6 +1,6 @@
 """What the file of a table's version says, but no method of Lance tells.
 
-The file is a protobuf message of Lance's table format (`table.proto`, message `Manifest`). Two of
+The file is a protobuf message of Lance's table format (`table.proto`, message `Manifest`). Some of
 its top-level fields are read here; their numbers are part of the format and do not change.
 """
 
@@ -13,6 +13,7 @@ from lance import LanceDataset
 
 _MAX_FRAGMENT_ID = 11
 _TRANSACTION_FILE = 12
+_NEXT_ROW_ID = 14
 
 
 def max_fragment_id(dataset: LanceDataset) -> int:
@@ -21,6 +22,11 @@ def max_fragment_id(dataset: LanceDataset) -> int:
     An index may still list a fragment that is gone, so its id must not be used again.
     """
     return int(_fields(dataset).get(_MAX_FRAGMENT_ID, -1))
+
+
+def next_row_id(dataset: LanceDataset) -> int:
+    """The stable row id that the next new row of a table gets."""
+    return int(_fields(dataset).get(_NEXT_ROW_ID, 0))
 
 
 def transaction_id(dataset: LanceDataset) -> str | None:

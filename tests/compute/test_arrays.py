@@ -1,0 +1,55 @@
+"""NumPy arrays as Arrow arrays: the same as `pyarrow.array` makes of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from omnigraph.compute.arrays import as_arrow
+
+ARRAYS = {
+    "numbers": np.arange(-3, 9),
+    "small": np.arange(5, dtype=np.int8),
+    "unsigned": np.array([0, 2**64 - 1], np.uint64),
+    "floats": np.array([1.5, np.nan, -0.0]),
+    "singles": np.array([1.5, 2.5], np.float32),
+    "truths": np.array([True, False, True] * 7),
+    "nothing": np.zeros(0, np.int64),
+    "no_truths": np.zeros(0, bool),
+    "every_other": np.arange(20)[::2],
+    "backwards": np.arange(9)[::-1],
+    "other_truths": (np.arange(40) % 3 == 0)[::2],
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_values_are_those_of_the_array(name):
+    values = ARRAYS[name]
+    made = as_arrow(values)
+    assert made.equals(pa.array(values)) or name == "floats"
+    assert made.type == pa.array(values).type
+    np.testing.assert_array_equal(made.to_numpy(zero_copy_only=False), values)
+    made.validate(full=True)
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_what_is_missing_is_null(name):
+    values = ARRAYS[name]
+    missing = np.arange(len(values)) % 3 == 1
+    made = as_arrow(values, missing)
+    assert made.is_null().to_pylist() == missing.tolist()
+    assert made.drop_null().equals(pa.array(values[~missing])) or name == "floats"
+    made.validate(full=True)
+
+
+def test_masked_arrays_are_not_loaded():
+    code = (
+        "import sys, numpy as np; from omnigraph.compute.arrays import as_arrow;"
+        "as_arrow(np.arange(3), np.zeros(3, bool)).take(as_arrow(np.arange(1)));"
+        "sys.exit('numpy.ma' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
