@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         print_schema,
     )
     from omnigraph.maintenance.check import CheckResult, Problem
+    from omnigraph.maintenance.cleanup import CleanedPlace, CleanupResult
     from omnigraph.pipeline.export import ExportResult
     from omnigraph.pipeline.load import LoadResult
     from omnigraph.pipeline.session import register_spark
@@ -85,6 +86,8 @@ __all__ = [
     "Branches",
     "Catalog",
     "CheckResult",
+    "CleanedPlace",
+    "CleanupResult",
     "Commit",
     "CompiledQuery",
     "ConflictError",
@@ -168,6 +171,8 @@ _HOMES = {
     "BranchInfo": "omnigraph.history.store",
     "CheckResult": "omnigraph.maintenance.check",
     "Problem": "omnigraph.maintenance.check",
+    "CleanedPlace": "omnigraph.maintenance.cleanup",
+    "CleanupResult": "omnigraph.maintenance.cleanup",
     "QueryResult": "omnigraph.results",
     "Recovery": "omnigraph.writes.audit",
     "ExportResult": "omnigraph.pipeline.export",

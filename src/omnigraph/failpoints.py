@@ -36,6 +36,9 @@ POINTS: dict[str, str] = {
     "recovery.audited": "recovery: the audit row is written, the sidecar is still there",
     "branch.created": "branch create: the branch exists",
     "branch.deleted": "branch delete: the branch is gone, its table forks are not",
+    "cleanup.found": "cleanup: the leftovers of a place are known, the lock is not taken",
+    "cleanup.checked": "cleanup: the lock is held, nothing was removed from this portion",
+    "cleanup.removed": "cleanup: after each portion, the lock is still held",
 }
 
 

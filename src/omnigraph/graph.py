@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +24,7 @@ from omnigraph.language.query.parameters import bind_each
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.maintenance.check import CheckResult, check
+from omnigraph.maintenance.cleanup import CleanupResult, cleanup
 from omnigraph.maintenance.indexes import ensure_indices
 from omnigraph.query.budget import Budget
 from omnigraph.query.caches import Caches
@@ -155,9 +157,25 @@ class Graph:
 
     # --- reading ---
 
-    def snapshot(self, branch: str = MAIN, *, commit: str | None = None) -> Snapshot:
-        """One consistent state of the graph: the head of a branch, or a commit or tag."""
+    def snapshot(
+        self, branch: str = MAIN, *, commit: str | None = None, version: int | None = None
+    ) -> Snapshot:
+        """One consistent state of the graph.
+
+        Args:
+            branch: The head of this branch.
+            commit: This commit, by its id or tag, instead.
+            version: What the branch was when its manifest had this version, instead.
+
+        Raises:
+            NotFound: There is no such branch, commit or version.
+        """
         history = self._repository.history
+        if version is not None:
+            if commit is not None:
+                raise UsageError("pass commit or version, not both")
+            branch_writes.known_branch(self._repository, branch)
+            commit = history.commit_at(branch, version).id
         if commit is not None:
             found = self.commit(commit)
             id = found.id
@@ -196,6 +214,8 @@ class Graph:
         params: Mapping[str, Any] | None = None,
         branch: str = MAIN,
         commit: str | None = None,
+        snapshot: Snapshot | None = None,
+        version: int | None = None,
         time_limit: float | None = None,
         memory_limit: int | None = None,
         path: str | None = None,
@@ -208,6 +228,8 @@ class Graph:
             params: Values for its parameters.
             branch: Read at the head of this branch.
             commit: Read at this commit, by its id or tag, instead.
+            snapshot: Read this state, which `Graph.snapshot` gave, instead.
+            version: Read what the branch was at this version of its manifest, instead.
             time_limit: How many seconds it may run; from the settings unless given.
             memory_limit: How many MiB it may use; from the settings unless given.
             path: Name of the text in messages.
@@ -226,7 +248,7 @@ class Graph:
         if not isinstance(query.plan, ReadPlan):
             raise UsageError(f"query `{query.name}` writes; run it with `mutate`")
         values = bind_parameters(query, params)
-        snapshot = self.snapshot(branch, commit=commit)
+        snapshot = self._state_to_read(branch, commit, snapshot, version)
         budget = Budget(
             self._settings.query_seconds if time_limit is None else time_limit,
             (self._settings.query_mib if memory_limit is None else memory_limit) << 20,
@@ -245,6 +267,8 @@ class Graph:
         params: Mapping[str, Any] | None = None,
         branch: str = MAIN,
         commit: str | None = None,
+        snapshot: Snapshot | None = None,
+        version: int | None = None,
         analyze: bool = False,
         path: str | None = None,
     ) -> Explanation:
@@ -256,6 +280,8 @@ class Graph:
             params: Values for its parameters.
             branch: The branch it would read.
             commit: The commit it would read, by its id or tag, instead.
+            snapshot: The state it would read, instead.
+            version: The version of the branch's manifest it would read, instead.
             analyze: Run it, and tell how many matches each step gave and how long it took.
             path: Name of the text in messages.
         """
@@ -263,7 +289,7 @@ class Graph:
         if not isinstance(query.plan, ReadPlan):
             raise UsageError(f"query `{query.name}` writes; only queries that read are explained")
         values = bind_parameters(query, params)
-        snapshot = self.snapshot(branch, commit=commit)
+        snapshot = self._state_to_read(branch, commit, snapshot, version)
         budget = Budget(self._settings.query_seconds, self._settings.query_mib << 20)
         steps = snapshot._explain(query.plan, values, budget, self._caches, analyze)
         return Explanation(query.name, snapshot.commit, steps)
@@ -612,6 +638,43 @@ class Graph:
         repository = self._writable()
         branch_writes.known_branch(repository, branch)
         return ensure_indices(repository, branch, actor=actor)
+
+    def cleanup(
+        self, *, confirm: bool = False, leftovers_older_than: timedelta = timedelta(days=1)
+    ) -> CleanupResult:
+        """Remove leftovers: files that failed or killed writers have left and nothing refers to.
+
+        Every commit of every branch can be read afterwards as before. What a load in another
+        process has staged is kept, because it is young, or because the load gives signs of life.
+
+        Args:
+            confirm: Remove them. Otherwise it is a preview, which changes nothing and works on a
+                graph that is open for reading, too.
+            leftovers_older_than: Keep what is younger. With less than a few minutes, a short write
+                of somebody else may have to start over.
+
+        Raises:
+            RecoveryRequired: An interrupted write is not resolved yet; open the graph again.
+
+        Example:
+            >>> g.cleanup().files
+            12
+            >>> g.cleanup(confirm=True).bytes
+            48122
+        """
+        repository = self._writable() if confirm else self._repository
+        return cleanup(repository, confirm=confirm, leftovers_older_than=leftovers_older_than)
+
+    def _state_to_read(
+        self, branch: str, commit: str | None, snapshot: Snapshot | None, version: int | None
+    ) -> Snapshot:
+        if snapshot is None:
+            return self.snapshot(branch, commit=commit, version=version)
+        if commit is not None or version is not None:
+            raise UsageError("pass snapshot, commit or version: each tells what is read")
+        if snapshot._repository is not self._repository:
+            raise UsageError("the snapshot is of another graph; take it from the one that is asked")
+        return snapshot
 
     @cached_property
     def _embedder(self) -> Embedder:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.compute.arrays import as_arrow
+from omnigraph.compute.arrays import as_arrow, distinct, distinct_places
 
 ARRAYS = {
     "numbers": np.arange(-3, 9),
@@ -32,7 +32,7 @@ def test_values_are_those_of_the_array(name):
     made = as_arrow(values)
     assert made.equals(pa.array(values)) or name == "floats"
     assert made.type == pa.array(values).type
-    np.testing.assert_array_equal(made.to_numpy(zero_copy_only=False), values)
+    assert np.array_equal(made.to_numpy(zero_copy_only=False), values, equal_nan=name == "floats")
     made.validate(full=True)
 
 
@@ -53,3 +53,15 @@ def test_masked_arrays_are_not_loaded():
         "sys.exit('numpy.ma' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_different_numbers_are_those_of_numpy():
+    chance = np.random.default_rng(5)
+    for size in (0, 1, 2, 50):
+        for high in (1, 3, 1000):
+            one, other = chance.integers(-3, high, size), chance.integers(-3, high, size)
+            assert np.array_equal(distinct(one), np.unique(one))
+            assert np.array_equal(distinct(one, other), np.union1d(one, other))
+            found, places = distinct_places(one)
+            assert np.array_equal(found, np.unique(one))
+            assert np.array_equal(found[places], one)

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from omnigraph.errors import (
     NotFound,
     PreconditionFailed,
     ReadSetConflict,
+    RecoveryRequired,
     UsageError,
 )
 from omnigraph.failpoints import POINTS, FailpointError
@@ -43,6 +45,7 @@ from omnigraph.graph import Graph, init, open
 from omnigraph.language.schema.arrow import table_schema
 from omnigraph.snapshots import Snapshot
 from omnigraph.writes.sidecar import list_sidecars
+from tests.leftover_files import unreferenced
 
 SCHEMA = """
 node Person { name: String @key  age: I32? }
@@ -386,6 +389,15 @@ class GraphModel(RuleBasedStateMachine):
         graph.tags.create(name, id)
         self.tags[name] = id
         assert graph.tags.list()[name] == id
+
+    @rule(handle=handles)
+    def clean_up(self, handle: int) -> None:
+        try:
+            self.handles[handle].cleanup(confirm=True, leftovers_older_than=timedelta(0))
+        except RecoveryRequired:
+            assert list_sidecars(self.reader._repository.objects)
+        else:
+            assert unreferenced(self.place) == set()
 
     # --- reading ---
 

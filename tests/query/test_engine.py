@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -28,8 +32,8 @@ def graph(tmp_path: Path) -> Graph:
     return graph
 
 
-def names(graph: Graph, **options: str) -> list[str]:
-    return [row["p.name"] for row in graph.query(NAMES, **options)]  # type: ignore[arg-type]
+def names(graph: Graph, **options: Any) -> list[str]:
+    return [row["p.name"] for row in graph.query(NAMES, **options)]
 
 
 def test_a_query_reads_one_state(graph: Graph) -> None:
@@ -42,6 +46,37 @@ def test_a_query_reads_one_state(graph: Graph) -> None:
     assert names(graph, commit=before) == ["a", "b"]
     result = graph.query(NAMES, branch="draft")
     assert (result.branch, result.commit) == ("draft", graph.snapshot("draft").commit)
+
+
+def test_a_query_reads_a_snapshot_or_a_version(graph: Graph, tmp_path: Path) -> None:
+    held = graph.snapshot()
+    graph.mutate('query q() { insert Person { name: "c" } }')
+    graph.branches.create("draft")
+    graph.mutate('query q() { insert Person { name: "d" } }', branch="draft")
+    assert names(graph, snapshot=held) == ["a", "b"]
+    assert graph.query(NAMES, snapshot=held).commit == held.commit
+    assert graph.explain(NAMES, snapshot=held, analyze=True).commit == held.commit
+    expected: list[list[str]] = [["a", "b", "c", "d"], ["a", "b", "c"], ["a", "b"], []]
+    for branch, seen in (("draft", expected), ("main", expected[1:])):
+        versions = [commit.manifest_version for commit in graph.commits(branch)]
+        assert sorted(versions, reverse=True) == versions
+        assert [names(graph, branch=branch, version=v) for v in versions] == seen
+    # A tag moves the manifest, but not the head.
+    graph.tags.create("here", graph.snapshot().commit)
+    newest = graph._repository.history.read().ledger.version
+    assert names(graph, version=newest) == ["a", "b", "c"]
+    for wrong in (0, -1, newest + 1):
+        with pytest.raises(NotFound, match=f"no version {wrong} of its manifest; it has 1 to"):
+            graph.query(NAMES, version=wrong)
+    both: list[dict[str, Any]] = [
+        {"commit": held.commit, "version": 1},
+        {"snapshot": held, "version": 1},
+    ]
+    for options in both:
+        with pytest.raises(UsageError, match="pass"):
+            graph.query(NAMES, **options)
+    with pytest.raises(UsageError, match="another graph"):
+        init(tmp_path / "other", SCHEMA).query(NAMES, snapshot=held)
 
 
 def test_a_branch_that_was_made_anew_is_not_taken_for_the_old_one(graph: Graph) -> None:
@@ -132,6 +167,21 @@ class TestBudgets:
         with pytest.raises(ResourceLimit, match=r"longer than 0\.5 s, in: scan"):
             crowd.query(text, time_limit=0.5)
         assert time.monotonic() - begun < 5
+
+    def test_an_interrupt_stops_it_at_once(self, crowd: Graph) -> None:
+        text = self.CROSS.replace("$a.name as a, $b.name as b, $c.name as c", "min($a.age) as m")
+
+        def interrupt() -> None:
+            interrupted.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+
+        interrupted: list[float] = []
+        timer = threading.Timer(0.5, interrupt)
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            crowd.query(text, time_limit=60)
+        assert time.monotonic() - interrupted[0] < 5
+        assert len(crowd.query(NAMES)) == 3002
 
     def test_a_limit_needs_no_more_than_it_gives(self, crowd: Graph) -> None:
         text = f"{self.CROSS.removesuffix('}')} limit 5 }}"

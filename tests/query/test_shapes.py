@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from omnigraph.graph import Graph, init, open
-from omnigraph.query import shapes
+from omnigraph.query import shapes, topology
 from omnigraph.query.caches import Caches
 from omnigraph.query.source import Source
 from omnigraph.query.topology import Adjacency, Topology
@@ -123,6 +123,15 @@ def test_a_patched_shape_is_what_building_it_gives(
         same_shape(patched, source(graph, Caches(1 << 30)).topology("Knows"))
     # The other builds were those to compare with.
     assert builds - 30 < 10
+
+
+@pytest.mark.parametrize("narrow", [0, 12, 40])
+def test_many_edges_are_numbered_with_more_bits(
+    narrow: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when that begins in the middle of changes."""
+    monkeypatch.setattr(topology, "_NARROW", narrow)
+    test_a_patched_shape_is_what_building_it_gives(1, tmp_path, monkeypatch)
 
 
 def test_a_shape_is_built_anew_when_a_table_was_overwritten(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from omnigraph.language import compile_schema
 from omnigraph.language.schema.arrow import table_schema
 from omnigraph.storage.blobs import BlobStream, blob_columns, open_blob, read_rewritable
 from omnigraph.storage.tables import TableRef, Tables, TableSnapshot
-from tests.platform import lance_tables
+from tests.lance_facts import lance_tables
 
 SCHEMA = table_schema(
     compile_schema("node Doc { name: String @key  file: Blob?  note: String? }").nodes["Doc"]

@@ -37,6 +37,7 @@ VERBS = {
     "tag": ("omnigraph.cli.tag:tag", "Give commits lasting names."),
     "blob": ("omnigraph.cli.blob:blob", "Read the values of Blob properties."),
     "check": ("omnigraph.cli.check:check", "Check that a graph is whole."),
+    "cleanup": ("omnigraph.cli.cleanup:cleanup", "Remove what failed and killed writes have left."),
     "recovery": ("omnigraph.cli.recovery:recovery", "See what became of interrupted writes."),
     "lint": ("omnigraph.cli.lint:lint", "Check a schema and the queries written for it."),
     "fmt": ("omnigraph.cli.fmt:fmt", "Format schema and query files in the canonical style."),

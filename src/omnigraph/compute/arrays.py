@@ -1,7 +1,7 @@
-"""NumPy arrays as Arrow arrays, without a copy.
+"""NumPy arrays as Arrow arrays, without a copy, and the different numbers in them.
 
-`pyarrow.array` does the same, but loads NumPy's masked arrays when it is called for the first time,
-which takes longer than most queries.
+`pyarrow.array` and `numpy.unique` do the same, but load NumPy's masked arrays when they are called
+for the first time, which takes longer than most queries.
 """
 
 from __future__ import annotations
@@ -29,3 +29,28 @@ def as_arrow(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None = N
         data = np.ascontiguousarray(values)
     type = pa.from_numpy_dtype(values.dtype)
     return pa.Array.from_buffers(type, len(values), [valid, pa.py_buffer(data)])
+
+
+def distinct(*values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The different numbers of some arrays, ascending."""
+    found = np.concatenate(values)
+    found.sort()
+    return found[_first_ones(found)]
+
+
+def distinct_places(
+    values: npt.NDArray[Any],
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """The different numbers of an array, ascending, and for each value its place among them."""
+    order = np.argsort(values, kind="stable")
+    found = values[order]
+    first = _first_ones(found)
+    places = np.empty(len(values), np.int64)
+    places[order] = np.cumsum(first) - 1
+    return found[first], places
+
+
+def _first_ones(ascending: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    first = np.ones(len(ascending), bool)
+    np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
+    return first

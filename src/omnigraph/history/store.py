@@ -155,6 +155,22 @@ class History:
                     return found
         raise NotFound(f"there is no commit {id}")
 
+    def commit_at(self, branch: str, version: int) -> Commit:
+        """The head that a branch had when its manifest had a version.
+
+        Raises:
+            NotFound: The branch has no such version, or was not there yet.
+        """
+        newest = self.read(branch).ledger.version
+        commits = self.commits(branch)
+        first = min(commit.manifest_version for commit in commits)
+        if not first <= version <= newest:
+            raise NotFound(
+                f"the branch `{branch}` has no version {version} of its manifest;"
+                f" it has {first} to {newest}"
+            )
+        return next(c for c in commits if c.manifest_version <= version)
+
     def state_at(self, id: str) -> ManifestState:
         """The tables as they were at a commit, told from the commits that led to it."""
         commit = self.commit(id)

@@ -18,8 +18,9 @@ from omnigraph.language import Catalog
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.tables import TableRef, Tables, TableSnapshot
+from omnigraph.writes.signs import SCRATCH
 
-SCRATCH = "__scratch"
+__all__ = ["SCRATCH", "Site", "TableAt", "packed", "unpacked"]
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.compute.arrays import as_arrow
+from omnigraph.compute.arrays import as_arrow, distinct_places
 from omnigraph.compute.keys import one_zero
 from omnigraph.query.lookup import SortedColumn
 from omnigraph.storage.tables import ROW_ID, TableSnapshot
@@ -25,6 +26,7 @@ from omnigraph.storage.tables import ROW_ID, TableSnapshot
 Positions = npt.NDArray[np.int64]
 #: What tells versions of tables apart: path, lifetime of the branch (if it is not main), version.
 TableKey = tuple[str, str | None, int]
+Kept = TypeVar("Kept")
 
 #: Rows are read one by one, and not as whole columns, when they are fewer than this part of all.
 _FEW = 200
@@ -72,6 +74,7 @@ class TableImage:
         self._asked: dict[str, int] = {}
         self._widths: dict[str, float] = {}
         self._sought: dict[str, int] = {}
+        self._kept: dict[tuple[type[Any], str], Any] = {}
         #: How much memory is used.
         self.bytes = 0
         #: For each position the place in scans, or -1; None when they are the same.
@@ -102,21 +105,26 @@ class TableImage:
         """True when the columns are in memory."""
         return all(name in self._columns for name in columns)
 
-    def keeps(self, names: Sequence[str]) -> bool:
+    def keeps(self, names: Sequence[str], most: int | None = None) -> bool:
         """True when columns are in memory, or should be: small ones, and those asked for often.
 
         Who asks uses them right away if so, and else reads a few rows without them. Texts and
         lists may be large, so they are not read as a whole before it is known how large they are.
+
+        Args:
+            names: The columns.
+            most: How many bytes a column may have, if it is not the common number.
         """
         if self.has(names) or self.rows <= _SMALL:
             return True
         if self.rows > _LARGE:
             return False
+        limit = _LARGE_BYTES if most is None else most
         with self._guard:
             for name in names:
                 self._asked[name] = self._asked.get(name, 0) + 1
             return all(
-                self._asked[name] > _OFTEN and self._width(name) * self.rows <= _LARGE_BYTES
+                self._asked[name] > _OFTEN and self._width(name) * self.rows <= limit
                 for name in names
             )
 
@@ -125,7 +133,23 @@ class TableImage:
         type = self.snapshot.schema.field(name).type
         if pa.types.is_primitive(type):
             return float(type.bit_width / 8)
+        if pa.types.is_fixed_size_list(type) and pa.types.is_primitive(type.value_type):
+            return float(type.list_size * type.value_type.bit_width / 8)
         return 32.0 if name == "id" else self._widths.get(name, float("inf"))
+
+    def kept(self, kind: type[Kept], name: str) -> Kept:
+        """What else is known about a column, made without arguments when it is first asked for.
+
+        Who adds to it tells how much with `grow`.
+        """
+        with self._guard:
+            found: Kept = self._kept.setdefault((kind, name), kind())
+            return found
+
+    def grow(self, size: int) -> None:
+        """Account for memory that is kept with this image."""
+        with self._guard:
+            self.bytes += size
 
     def columns(self, names: Sequence[str]) -> dict[str, pa.Array]:
         """Whole columns, in the order of positions; where there is no row they are null."""
@@ -187,7 +211,7 @@ class TableImage:
         return {name: column.take(at) for name, column in self.columns(names).items()}
 
     def _fetch_rows(self, positions: Positions, names: Sequence[str]) -> dict[str, pa.Array]:
-        wanted, back = np.unique(positions, return_inverse=True)
+        wanted, back = distinct_places(positions)
         missing = int(len(wanted) > 0 and wanted[0] < 0)
         found = self.snapshot.take(wanted[missing:].tolist(), list(names))
         for name in names if found.num_rows else []:

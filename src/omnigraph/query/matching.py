@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from omnigraph.compute.arrays import distinct, distinct_places
 from omnigraph.compute.evaluate import Given, matches
 from omnigraph.compute.keys import physical
 from omnigraph.language.query.expressions import Checked, Entity, PropertyOf, walk
@@ -272,7 +273,7 @@ class Matcher:
         frame = self._kept(step, frame)
         if frame.count <= BLOCK_ROWS and bool((counts == 1).all()):
             # Everything has one neighbour, such as the one city somebody lives in.
-            yield self._bound(step, adjacency, frame, adjacency.first[positions])
+            yield self._bound(step, adjacency, frame, adjacency.first[positions].astype(np.int64))
             return
         for part in _parts(counts):
             self.budget.check_time(step)
@@ -337,7 +338,7 @@ class Matcher:
                     loops = keys[np.isin(keys, seen, assume_unique=True)]
                 keys = keys[~np.isin(keys, seen, assume_unique=True)]
                 rows, nodes = keys // size, keys % size
-                seen = np.union1d(seen, keys)
+                seen = distinct(seen, keys)
                 if depth >= hop.low and len(keys):
                     yield rows, nodes
             if len(loops):
@@ -353,7 +354,7 @@ class Matcher:
             mine = counts[part]
             places = adjacency.places(nodes[part], mine)
             keys = np.repeat(rows[part], mine) * size + adjacency.ends(places)
-            found = np.union1d(found, keys)
+            found = distinct(found, keys)
             self.budget.check_time(operator)
         return found
 
@@ -440,8 +441,8 @@ class Matcher:
         total = int(counts.sum())
         if total * _LOCAL < len(adjacency):
             ends = adjacency.ends(adjacency.places(positions, counts))
-            distinct, back = np.unique(ends, return_inverse=True)
-            weights = self._end_weights(branch, type, distinct)[back]
+            several, back = distinct_places(ends)
+            weights = self._end_weights(branch, type, several)[back]
             sums: Ints = np.concatenate([[0], np.cumsum(weights)]).astype(np.int64)
             after = np.cumsum(counts)
             ways: Ints = sums[after] - sums[after - counts]

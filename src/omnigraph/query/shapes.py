@@ -179,6 +179,9 @@ def patched(before: EdgeTables, shape: Topology, now: EdgeTables) -> Topology | 
     """Make a shape from that of another version; None when too much has changed for that."""
     if not _keeps_rows(before.source, now.source) or not _keeps_rows(before.target, now.target):
         return None
+    came = now.edges.appended(before.edges, ["src", "dst"])
+    if came is not None:
+        return _with_edges(shape, now, came, np.zeros(0, np.int64))
     old, new = before.edges.fragments(), now.edges.fragments()
     added = [new[name] for name in new.keys() - old.keys()]
     touched = [name for name in old if name not in new or old[name].deleted != new[name].deleted]
@@ -195,9 +198,12 @@ def patched(before: EdgeTables, shape: Topology, now: EdgeTables) -> Topology | 
         removed = np.setdiff1d(was, still, assume_unique=True)
         if len(removed) > most:
             return None
-    rows = None if touched else now.edges.appended(before.edges, ["src", "dst"])
-    if rows is None:
-        rows = now.edges.read(["src", "dst"], places=True, fragments=[f.id for f in added])
+    rows = now.edges.read(["src", "dst"], places=True, fragments=[f.id for f in added])
+    return _with_edges(shape, now, rows, removed)
+
+
+def _with_edges(shape: Topology, now: EdgeTables, rows: pa.Table, removed: Ints) -> Topology | None:
+    """A shape with more edges, and without some; None when a node at an end is not there."""
     ends = _positions(now, rows["src"].combine_chunks(), rows["dst"].combine_chunks())
     if ends is None:
         return None

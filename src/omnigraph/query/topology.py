@@ -10,14 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from omnigraph.compute.arrays import distinct
 from omnigraph.query.images import Positions
 
 Ints = npt.NDArray[np.int64]
 Ends = npt.NDArray[np.int32]
+#: Places and numbers of neighbours: 32 bits as long as that is enough. Half the memory is half the
+#: work when arrays are copied to be patched.
+Narrow = npt.NDArray[np.signedinteger[Any]]
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,7 @@ _NOTHING = Lists(np.zeros(0, np.int32), _NONE)
 _MOST_OVER = 1 << 16
 #: How many neighbours are summed up at once.
 _AT_ONCE = 1 << 18
+_NARROW = np.iinfo(np.int32).max
 
 
 class Adjacency:
@@ -57,8 +63,8 @@ class Adjacency:
 
     def __init__(
         self,
-        first: Ints,
-        degrees: Ints,
+        first: Narrow,
+        degrees: Narrow,
         base: Packed,
         over: Lists = _NOTHING,
         touched: Ints = _NONE,
@@ -98,10 +104,11 @@ class Adjacency:
         # As unsigned numbers, those below 0 are beyond the end as well.
         inside = positions.view(np.uint64) < self.size
         if inside.all():
-            return self.degrees[positions]
+            return self.degrees[positions].astype(np.int64)
         if not self.size:
             return np.zeros(len(positions), np.int64)
-        return np.where(inside, self.degrees[np.where(inside, positions, 0)], 0)
+        known = self.degrees[np.where(inside, positions, 0)].astype(np.int64)
+        return np.where(inside, known, 0)
 
     def places(self, positions: Positions, counts: Ints) -> Ints:
         """Where the neighbours of some positions are, one position's after the other's."""
@@ -202,12 +209,12 @@ class Adjacency:
             edges: Their row ids.
             size: How many positions there are now.
         """
-        touched = np.unique(np.concatenate([self._touched, sources, self._starts_of(removed)]))
+        touched = distinct(self._touched, sources, self._starts_of(removed))
         known = touched[touched < self.size]
         counts = self.counts(known)
         places = self.places(known, counts)
         old_edges = self.edges(places)
-        stays = ~np.isin(old_edges, removed)
+        stays = ~np.isin(old_edges, removed) if len(removed) else np.ones(len(old_edges), bool)
         all_sources = np.concatenate([np.repeat(known, counts)[stays], sources])
         all_targets = np.concatenate([self.ends(places)[stays], targets])
         all_edges = np.concatenate([old_edges[stays], edges])
@@ -220,8 +227,10 @@ class Adjacency:
         # Much that is laid over makes everything slower than putting it in its place.
         return made.packed.adjacency if len(over) > max(_MOST_OVER, len(made) // 8) else made
 
-    def _laid_over(self, touched: Ints, degrees: Ints, over: Lists) -> Adjacency:
+    def _laid_over(self, touched: Ints, degrees: Narrow, over: Lists) -> Adjacency:
         first, all_degrees = self.first.copy(), self.degrees.copy()
+        if len(self._base.lists) + len(over) > _NARROW:
+            first = first.astype(np.int64)
         first[touched] = len(self._base.lists) + _starts(degrees)[:-1]
         all_degrees[touched] = degrees
         return Adjacency(first, all_degrees, self._base, over, touched)
@@ -244,8 +253,9 @@ class Packed:
         lists: The neighbours.
     """
 
-    def __init__(self, starts: Ints, lists: Lists, *, is_set: bool | None = None) -> None:
-        self.starts = starts
+    def __init__(self, starts: Narrow, lists: Lists, *, is_set: bool | None = None) -> None:
+        fits = starts.dtype == np.int32 or len(lists) > _NARROW
+        self.starts: Narrow = starts if fits else starts.astype(np.int32)
         self.lists = lists
         self._is_set = is_set
 
@@ -255,7 +265,7 @@ class Packed:
         return Adjacency(self.starts[:-1], self.degrees, self)
 
     @cached_property
-    def degrees(self) -> Ints:
+    def degrees(self) -> Narrow:
         """How many neighbours each position has."""
         return np.diff(self.starts)
 
@@ -332,7 +342,7 @@ class Topology:
         )
 
 
-def _sums(weights: Ints, neighbours: Ends, starts: Ints) -> Ints:
+def _sums(weights: Ints, neighbours: Ends, starts: Narrow) -> Ints:
     """The sum of the weights of each list of neighbours."""
     sums = np.zeros(len(starts) - 1, np.int64)
     # By parts that stay in the processor's cache.
@@ -347,11 +357,11 @@ def _sums(weights: Ints, neighbours: Ends, starts: Ints) -> Ints:
     return sums
 
 
-def _starts(degrees: Ints) -> Ints:
+def _starts(degrees: Narrow) -> Ints:
     return np.concatenate([[0], np.cumsum(degrees)])
 
 
-def _repeats(starts: Ints, neighbours: Ends) -> npt.NDArray[np.bool_]:
+def _repeats(starts: Narrow, neighbours: Ends) -> npt.NDArray[np.bool_]:
     """Which neighbours are the same as the one before, of the same position."""
     again = np.zeros(len(neighbours), bool)
     again[1:] = neighbours[1:] == neighbours[:-1]
@@ -360,15 +370,15 @@ def _repeats(starts: Ints, neighbours: Ends) -> npt.NDArray[np.bool_]:
     return again
 
 
-def _without_repeats(starts: Ints, lists: Lists) -> tuple[Ints, Lists]:
+def _without_repeats(starts: Narrow, lists: Lists) -> tuple[Ints, Lists]:
     """Lists with each neighbour once."""
     kept = ~_repeats(starts, lists.neighbours)
     before = _starts(kept.astype(np.int64))
     return before[starts], Lists(lists.neighbours[kept], lists.edges[kept])
 
 
-def _extended(array: Ints, size: int) -> Ints:
+def _extended(array: Narrow, size: int) -> Narrow:
     """An array with zeros for new positions."""
     if size <= len(array):
         return array
-    return np.concatenate([array, np.zeros(size - len(array), np.int64)])
+    return np.concatenate([array, np.zeros(size - len(array), array.dtype)])

@@ -1,4 +1,4 @@
-"""Small control objects: schema files, sidecars, claims and leases.
+"""Small control objects: schema files, sidecars, claims and leases. And files, as far as they lie.
 
 One interface over local files and S3 with the guarantees the protocol needs: a put is whole or
 absent, `create` succeeds for exactly one of several callers, and `replace` only if nobody else
@@ -11,8 +11,9 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from omnigraph.errors import StorageError
 from omnigraph.storage.location import Location
 
 _REMOVALS = 40
+#: So many objects of an object store are asked for at a time.
+_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,15 @@ class StoredObject:
 
     data: bytes
     tag: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file as it lies: its path, its bytes, and when it was written (seconds since 1970)."""
+
+    path: str
+    size: int
+    modified: float
 
 
 class Objects:
@@ -105,6 +117,42 @@ class Objects:
             batches = obstore.list(self._store, prefix)
             return sorted(str(meta["path"])[cut:] for batch in batches for meta in batch)
 
+    def files(self, folder: str, *, deep: bool = True) -> list[StoredFile]:
+        """All files below a folder, or only those directly in it; the empty one is the root.
+
+        Unlike `paths`, it also gives what a killed process had not finished to write.
+        """
+        with _storage_errors(self.location.child(folder)):
+            if self.location.is_local:
+                return list(_lying(Path(self.location.uri) / folder, folder, deep))
+            if deep:
+                batches = obstore.list(self._store, folder or None)
+                found = [meta for batch in batches for meta in batch]
+            else:
+                listed = obstore.list_with_delimiter(self._store, folder or None)
+                found = list(listed["objects"])
+            return [
+                StoredFile(str(meta["path"]), meta["size"], meta["last_modified"].timestamp())
+                for meta in found
+            ]
+
+    def missing(self, paths: Sequence[str]) -> list[str]:
+        """Those of some paths at which there is neither an object nor a folder."""
+        if self.location.is_local:
+            return [p for p in paths if not os.path.exists(f"{self.location.uri}/{p}")]
+
+        def is_there(path: str) -> bool:
+            with _storage_errors(self.location.child(path)):
+                try:
+                    obstore.head(self._store, path)
+                except FileNotFoundError:
+                    return any(len(batch) for batch in obstore.list(self._store, path))
+                return True
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            there = list(pool.map(is_there, paths))
+        return [path for path, known in zip(paths, there, strict=True) if not known]
+
     def top_level(self) -> list[str]:
         """The names directly below the root, sorted; empty when there is nothing."""
         with _storage_errors(self.location.uri):
@@ -127,9 +175,44 @@ class Objects:
             for batch in obstore.list(self._store, self._key(folder)):
                 obstore.delete(self._store, [str(meta["path"]) for meta in batch])
 
+    def delete_all(self, paths: Sequence[str]) -> None:
+        """Delete objects, in their order; fine when some are gone already."""
+        if not self.location.is_local:
+            with _storage_errors(self.location.uri):
+                if paths:
+                    obstore.delete(self._store, list(paths))
+            return
+        for path in paths:
+            with _storage_errors(self.location.child(path)), suppress(FileNotFoundError):
+                os.unlink(f"{self.location.uri}/{path}")
+
+    def drop_empty(self, folder: str) -> None:
+        """Remove a folder if there is no file below it; object stores have none to remove."""
+        if self.location.is_local:
+            for place, _, _ in os.walk(f"{self.location.uri}/{folder}", topdown=False):
+                with suppress(OSError):
+                    os.rmdir(place)
+
     def _key(self, path: str) -> str:
         # The local store is rooted at `/`, so that it need not create the graph's folder.
         return f"{self.location.uri.lstrip('/')}/{path}" if self.location.is_local else path
+
+
+def _lying(place: Path, folder: str, deep: bool) -> Iterator[StoredFile]:
+    """The files below a place, which may go while they are listed."""
+    try:
+        entries = list(os.scandir(place))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in entries:
+        path = f"{folder}/{entry.name}" if folder else entry.name
+        if entry.is_dir(follow_symlinks=False):
+            if deep:
+                yield from _lying(place / entry.name, path, deep)
+            continue
+        with suppress(FileNotFoundError):
+            known = entry.stat(follow_symlinks=False)
+            yield StoredFile(path, known.st_size, known.st_mtime)
 
 
 def _remove_tree(folder: Path) -> None:

@@ -59,7 +59,8 @@ def stage_patch(snapshot: TableSnapshot, patch: Patch) -> StagedWrite | None:
         written = [rows for rows in (changed, new) if rows is not None]
         fragments = new_fragments(dataset, pa.concat_tables(written)) if written else []
         if changed is None and removed is None:
-            return staged(snapshot, "append", LanceOperation.Append(fragments), **counts)
+            operation: Any = LanceOperation.Append(fragments)
+            return staged(snapshot, "append", operation, added=new, **counts)
         addresses = [removed] if removed is not None else []
         if changed is not None:
             assert patch.changed_at is not None
@@ -68,7 +69,7 @@ def stage_patch(snapshot: TableSnapshot, patch: Patch) -> StagedWrite | None:
         updated, emptied = without(dataset, np.concatenate([a.to_numpy() for a in addresses]))
         if not written:
             # Lance wants a predicate for its log; the rows are told by the fragments.
-            operation: Any = LanceOperation.Delete(updated, emptied, "false")
+            operation = LanceOperation.Delete(updated, emptied, "false")
             return staged(snapshot, "delete", operation, **counts)
         operation = replacing(updated, emptied, fragments)
     return staged(snapshot, "merge", operation, **counts)

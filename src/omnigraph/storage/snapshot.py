@@ -6,7 +6,7 @@ they survive updates and compaction, but belong to one table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from omnigraph.compute.keys import one_zero
 from omnigraph.compute.sql import is_in, literal, quoted
 from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.language.types import STRING, Scalar, ValueType
+from omnigraph.storage.finding import rows_with
 from omnigraph.storage.fuzzy import similar_words, stems
 from omnigraph.storage.version_file import next_row_id
 
@@ -40,14 +41,12 @@ _READS_PER_LOOKUP = 128
 _LOOKED_UP = 10_000
 #: Rows in a batch when a whole column is read, and how many rows tell if that is needed.
 _SCANNED = 128 * 1024
-#: Rows that are compared with what is looked for at a time.
-_TOGETHER = 1 << 20
 _SAMPLE = 64
 #: The places of ids are remembered when so few are asked for, as long as there are not too many.
 _REMEMBERED = 64
 _MOST_KNOWN = 4096
 #: So many rows are taken from a fragment one by one sooner than it is scanned.
-_FEW_ROWS = 256
+FEW_ROWS = 256
 _SCORE = "_score"
 _DISTANCE = "_distance"
 
@@ -88,13 +87,25 @@ class FragmentState:
 class TableSnapshot:
     """One version of one table, for reading."""
 
-    __slots__ = ("__weakref__", "_dataset", "_fragments", "_known_ids", "_schema", "ref")
+    __slots__ = (
+        "__weakref__",
+        "_added",
+        "_dataset",
+        "_fragments",
+        "_known_ids",
+        "_next_row_id",
+        "_schema",
+        "ref",
+    )
 
-    def __init__(self, ref: TableRef, dataset: LanceDataset) -> None:
+    def __init__(self, ref: TableRef, dataset: LanceDataset, added: pa.Table | None = None) -> None:
         self.ref = ref
         self._dataset = dataset
         self._fragments: dict[str, FragmentState] | None = None
         self._schema: pa.Schema | None = None
+        self._next_row_id: int | None = None
+        #: The only difference to the version before, if who opened it knows.
+        self._added = added
         #: Row ids and addresses by id; None for an id that is not there.
         self._known_ids: dict[str, tuple[int, int] | None] = {}
 
@@ -119,7 +130,9 @@ class TableSnapshot:
     @property
     def next_row_id(self) -> int:
         """The stable row id that the next new row gets: no row has this one or a higher one."""
-        return next_row_id(self._dataset)
+        if self._next_row_id is None:
+            self._next_row_id = next_row_id(self._dataset)
+        return self._next_row_id
 
     @property
     def fragment_ids(self) -> tuple[int, ...]:
@@ -279,11 +292,7 @@ class TableSnapshot:
         where = " and ".join(f"({part})" for part in narrowed if part is not None) or None
         with table_errors(self.ref):
             batches = self._scanner([column], where, None, True, _SCANNED).to_batches()
-            parts = [
-                # What is looked for is put in order once for many rows.
-                table.filter(pc.is_in(one_zero(table[column]), value_set=values))
-                for table in _gathered(batches, _TOGETHER)
-            ]
+            parts = list(rows_with(batches, column, values))
         found = pa.concat_tables(parts) if parts else self.read([column], "false", places=True)
         wanted = list(columns) if columns is not None else self._dataset.schema.names
         if set(wanted) <= {column}:
@@ -331,22 +340,22 @@ class TableSnapshot:
         return f"{name} >= {low_text} and {name} <= {high_text}"
 
     def appended(self, before: TableSnapshot, columns: Sequence[str]) -> pa.Table | None:
-        """The few rows that came after a version, with `_rowid`; None when it is not that easy.
-
-        That no row went is for the caller to know.
-        """
-        old = before.fragments()
-        added = [state for name, state in self.fragments().items() if name not in old]
+        """The few rows that came after a version, with `_rowid`; None when more has changed."""
         first, last = before.next_row_id, self.next_row_id
-        if len(added) != 1 or added[0].rows != last - first or added[0].deleted is not None:
+        row_ids = pa.array(range(first, min(last, first + FEW_ROWS)), pa.uint64())
+        if self._added is not None and (before.ref, before.version + 1) == (self.ref, self.version):
+            return self._added.select(list(columns)).append_column(ROW_ID, row_ids)
+        old, new = before.fragments(), self.fragments()
+        added = [state for name, state in new.items() if name not in old]
+        if any(new.get(name) != state for name, state in old.items()) or len(added) != 1:
             return None
-        if added[0].rows > _FEW_ROWS:
+        if added[0].rows != len(row_ids) or added[0].deleted is not None:
             return None
         with table_errors(self.ref):
             fragment = self._dataset.get_fragment(added[0].id)
             assert fragment is not None
             found = fragment.take(range(added[0].rows), columns=list(columns))
-        return found.append_column(ROW_ID, pa.array(range(first, last), pa.uint64()))
+        return found.append_column(ROW_ID, row_ids)
 
     def take(self, row_ids: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """Read rows by their row ids, in the order of the ids.
@@ -487,20 +496,6 @@ def table_errors(ref: TableRef) -> Iterator[None]:
         raise StorageError(
             f"table {where}: {_reason(error)}", transient=isinstance(error, OSError)
         ) from error
-
-
-def _gathered(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
-    """Batches as tables of at least so many rows, but for the last one."""
-    waiting: list[pa.RecordBatch] = []
-    count = 0
-    for batch in batches:
-        waiting.append(batch)
-        count += batch.num_rows
-        if count >= rows:
-            yield pa.Table.from_batches(waiting)
-            waiting, count = [], 0
-    if waiting:
-        yield pa.Table.from_batches(waiting)
 
 
 def _reason(error: Exception) -> str:

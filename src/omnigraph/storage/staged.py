@@ -6,7 +6,10 @@ import uuid
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from omnigraph.storage.snapshot import TableRef, TableSnapshot
+import pyarrow as pa
+from lance import LanceOperation
+
+from omnigraph.storage.snapshot import FEW_ROWS, TableRef, TableSnapshot
 
 FILE_FORMAT: Literal["2.2"] = "2.2"
 
@@ -32,6 +35,8 @@ class StagedWrite:
     rows_deleted: int
     _operation: Any
     _dataset: Any
+    #: The rows, if a few are added and that is all.
+    _added: pa.Table | None = None
 
 
 def staged(
@@ -42,6 +47,7 @@ def staged(
     written: int = 0,
     replaced: int = 0,
     deleted: int = 0,
+    added: pa.Table | None = None,
 ) -> StagedWrite:
     """Give an operation on a version of a table a transaction id of its own."""
     return StagedWrite(
@@ -54,4 +60,32 @@ def staged(
         deleted,
         operation,
         snapshot._dataset,
+        added if added is not None and added.num_rows <= FEW_ROWS else None,
     )
+
+
+def staged_files(write: StagedWrite) -> list[str]:
+    """What a staged write brings along: paths of files, and of the folders of indexes."""
+    folder = write.ref.folder
+    new: list[Any] = []
+    updated: list[Any] = []
+    indices: list[str] = []
+    match write._operation:
+        case LanceOperation.Append() | LanceOperation.Overwrite() | LanceOperation.Merge() as op:
+            new = list(op.fragments)
+        case LanceOperation.Update() as op:
+            new, updated = op.new_fragments, op.updated_fragments
+        case LanceOperation.Delete() as op:
+            updated = list(op.updated_fragments)
+        case LanceOperation.CreateIndex() as op:
+            indices = [index.uuid for index in op.new_indices]
+        case LanceOperation.Rewrite() as op:
+            new = [fragment for group in op.groups for fragment in group.new_fragments]
+            indices = [index.new_id for index in op.rewritten_indices]
+    found = [f"{folder}/_indices/{uuid}" for uuid in indices]
+    found += [f"{folder}/data/{f._path}" for one in new for f in one.files if f.base_id is None]
+    for fragment in (*new, *updated):
+        deleted = fragment.deletion_file
+        if deleted is not None and deleted.base_id is None:
+            found.append(f"{folder}/{deleted.path(fragment.id)}")
+    return found

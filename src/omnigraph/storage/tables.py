@@ -6,6 +6,7 @@ Every staged write has a transaction id of its own, by which the protocol recogn
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -58,6 +59,10 @@ __all__ = [
 ]
 
 
+#: How many versions are held after they were committed.
+_HELD = 8
+
+
 @dataclass(frozen=True, slots=True)
 class TableVersion:
     """A version of a table and the transaction that made it."""
@@ -70,7 +75,7 @@ class TableVersion:
 class Tables:
     """All tables of one graph."""
 
-    __slots__ = ("_opened", "_session", "location")
+    __slots__ = ("_committed", "_opened", "_session", "location")
 
     def __init__(self, location: Location) -> None:
         self.location = location
@@ -78,6 +83,8 @@ class Tables:
         #: Versions that somebody holds, by path and number. None of branches: one of the same name,
         #: made later, has other tables under the same address.
         self._opened: WeakValueDictionary[tuple[str, int], TableSnapshot] = WeakValueDictionary()
+        #: The versions that were committed last: whoever reads next wants them.
+        self._committed: deque[TableSnapshot] = deque(maxlen=_HELD)
 
     # --- reading ---
 
@@ -156,6 +163,16 @@ class Tables:
                 if each in known:
                     _delete_listed(dataset, each)
         clear_fork(self.location, path, name)
+
+    def unlist_branch(self, path: str, name: str) -> None:
+        """Delete a branch of a table that nothing was made from; its last files may stay.
+
+        Fine when it is not listed. Unlike `delete_branch`, it spares branches below its name.
+        """
+        with table_errors(TableRef(path, name)):
+            dataset = self._dataset(path)
+            if name in dataset.branches.list():
+                _delete_listed(dataset, name)
 
     # --- staging ---
 
@@ -264,6 +281,10 @@ class Tables:
                     f" was to be version {expected}: a program outside of Omnigraph wrote to it",
                     changed=(write.ref.path,),
                 )
+            if write.ref.branch is None:
+                opened = TableSnapshot(write.ref, made, write._added)
+                self._opened[write.ref.path, expected] = opened
+                self._committed.append(opened)
             return TableVersion(expected, write.transaction_id, int(made.count_rows()))
 
     # --- parts ---

@@ -38,6 +38,7 @@ from omnigraph.history.manifest import Commit, PublishedTable
 from omnigraph.history.repository import Repository
 from omnigraph.history.store import BranchState
 from omnigraph.storage.lock import EffectLock
+from omnigraph.storage.staged import staged_files
 from omnigraph.storage.tables import StagedWrite, TableRef, Tables, TableSnapshot
 from omnigraph.writes.recovery import (
     as_published,
@@ -47,6 +48,7 @@ from omnigraph.writes.recovery import (
     recover_all,
 )
 from omnigraph.writes.sidecar import Sidecar, SidecarTable
+from omnigraph.writes.signs import sign_of_life
 from omnigraph.writes.view import View
 
 #: How often a write that may be repeated is prepared again when another writer was faster.
@@ -150,6 +152,12 @@ def write(repository: Repository, request: WriteRequest) -> WriteResult:
     """
     _check_texts(request)
     may_repeat = request.may_repeat and request.if_commit is None
+    with sign_of_life(repository.objects):
+        return _repeated(repository, request, may_repeat)
+
+
+def _repeated(repository: Repository, request: WriteRequest, may_repeat: bool) -> WriteResult:
+    """Write, and prepare it again while another writer is faster."""
     deadline = time.monotonic() + repository.lock_times.wait
     for attempt in range(_ATTEMPTS):
         base = repository.history.read(request.branch)
@@ -298,6 +306,15 @@ def _revalidate(
                 f"{item.table.key} is at version {head}, but version {item.table.version} is"
                 " published and no interrupted write explains the difference: another program"
                 " wrote to the table. Run `omnigraph repair`"
+            )
+        assert item.staged is not None
+        if missing := repository.objects.missing(staged_files(item.staged)):
+            raise _Stale(
+                ReadSetConflict(
+                    f"{missing[0]}, which this write has staged, is gone: a cleanup of leftovers"
+                    " as young as this removed it; run it again",
+                    changed=(item.table.key,),
+                )
             )
     return now
 

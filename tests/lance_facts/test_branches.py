@@ -9,7 +9,7 @@ import lance
 import pytest
 from lance import LanceOperation
 
-from tests.platform.lance_tables import commit, create, fork, fragments, ids, index, rows
+from tests.lance_facts.lance_tables import commit, create, fork, fragments, ids, index, rows
 
 
 def append(dataset, *numbers):

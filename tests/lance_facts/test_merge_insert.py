@@ -8,7 +8,7 @@ from lance import LanceDataset, LanceOperation, Transaction
 from lance.commit import CommitConflictError
 from lance.fragment import write_fragments
 
-from tests.platform.lance_tables import NO_KEY, create, ids, rows
+from tests.lance_facts.lance_tables import NO_KEY, create, ids, rows
 
 
 def publish(table, new, **delete):

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from lance import LanceDataset, LanceOperation
 
-from tests.platform.lance_tables import (
+from tests.lance_facts.lance_tables import (
     PROPERTY,
     commit,
     create,

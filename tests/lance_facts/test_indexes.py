@@ -11,7 +11,7 @@ import pytest
 from lance import Index, LanceOperation
 from lance.query import MatchQuery, PhraseQuery
 
-from tests.platform.lance_tables import commit, covered, create, fragments, ids, index, rows
+from tests.lance_facts.lance_tables import commit, covered, create, fragments, ids, index, rows
 
 
 def build(table, *indices):

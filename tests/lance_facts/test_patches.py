@@ -6,7 +6,7 @@ import lance
 from lance import LanceOperation
 from lance.fragment import RowIdSequence
 
-from tests.platform.lance_tables import commit, create, fragments, head, ids, rows
+from tests.lance_facts.lance_tables import commit, create, fragments, head, ids, rows
 
 VERSIONS = ["id", "_row_created_at_version", "_row_last_updated_at_version"]
 

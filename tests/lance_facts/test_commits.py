@@ -12,7 +12,7 @@ from lance.file import LanceFileReader
 from lance.fragment import FragmentMetadata
 from lance.optimize import Compaction
 
-from tests.platform.lance_tables import commit, create, fragments, head, ids, index, rows
+from tests.lance_facts.lance_tables import commit, create, fragments, head, ids, index, rows
 
 
 # Tables.stage_append: the files are there, the table does not know them.

@@ -7,7 +7,7 @@ import pytest
 from lance import LanceDataset, LanceOperation
 from lance.optimize import Compaction
 
-from tests.platform.lance_tables import commit, covered, create, fork, ids, index, rows
+from tests.lance_facts.lance_tables import commit, covered, create, fork, ids, index, rows
 
 
 def indexed(path):

@@ -15,7 +15,7 @@ from lance.optimize import Compaction
 
 from omnigraph.language import compile_schema
 from omnigraph.language.schema.arrow import table_schema
-from tests.platform.lance_tables import commit, create, fork
+from tests.lance_facts.lance_tables import commit, create, fork
 
 SCHEMA = table_schema(compile_schema("node Doc { name: String @key  file: Blob? }").nodes["Doc"])
 #: Kept in the data file, in a file with others, and in a file of its own; null; no bytes.

@@ -11,7 +11,15 @@ from lance import LanceOperation
 from lance.fragment import FragmentMetadata
 from lance.optimize import Compaction
 
-from tests.platform.lance_tables import commit, create, fragments, head, ids, rows, write_in_child
+from tests.lance_facts.lance_tables import (
+    commit,
+    create,
+    fragments,
+    head,
+    ids,
+    rows,
+    write_in_child,
+)
 
 
 def row_ids(dataset):

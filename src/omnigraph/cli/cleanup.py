@@ -1,0 +1,94 @@
+"""`omnigraph cleanup`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from omnigraph.cli.graphs import graph_and, graph_arguments, reading, writing
+from omnigraph.cli.options import common_options
+from omnigraph.cli.output import Output, counted
+from omnigraph.cli.spans import span_option
+from omnigraph.cli.text import indented, table
+
+if TYPE_CHECKING:
+    from omnigraph.maintenance.cleanup import CleanupResult
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  omnigraph cleanup team.omni
+  omnigraph cleanup team.omni --confirm
+  omnigraph cleanup team.omni --leftovers-older-than 12h --json"""
+)
+@graph_arguments()
+@click.option("--confirm", is_flag=True, help="Remove it; otherwise it is only shown.")
+@span_option("--leftovers-older-than", default="1d", help="Keep what is younger: 30m, 12h, 7d.")
+@common_options
+def cleanup(
+    words: tuple[str, ...],
+    store: str | None,
+    confirm: bool,
+    leftovers_older_than: timedelta,
+    as_json: bool,
+) -> int:
+    """Remove what failed and killed writes have left.
+
+    Shows files that nothing refers to: of loads that died, of writes that were not
+    finished, and of branches that are gone. With --confirm it removes them. Every
+    commit of every branch stays as it is, and so does what others are writing now.
+    Exits with 1 when a table could not be looked at; the others are cleaned.
+    """
+    output = Output(json=as_json)
+    (place,) = graph_and(words, store)
+    with writing(place, output, "leftovers") if confirm else reading(place) as graph:
+        found = graph.cleanup(confirm=confirm, leftovers_older_than=leftovers_older_than)
+    if output.json:
+        output.data(found.to_dict())
+    else:
+        _show(output, found)
+    return int(bool(found.errors))
+
+
+def _show(output: Output, found: CleanupResult) -> None:
+    if found.places:
+        rows = [[p.place, f"{p.files:,}", size(p.bytes)] for p in found.places]
+        forks = [
+            [f"forks of no branch: {', '.join(p.forks)}"] * bool(p.forks) for p in found.places
+        ]
+        text = table(["place", "files", "size"], rows, right=("files", "size"), below=forks)
+        output.table(text + "\n")
+    for place, message in found.errors.items():
+        output.note(f"{output.style('error', fg='red', bold=True)}: {place}: {message}")
+    if found.files or found.places:
+        what = f"{counted(found.files, 'file')}, {size(found.bytes)}"
+        if found.confirmed:
+            output.result(output.style(f"removed {what}", fg="green"))
+        else:
+            output.result(f"{what} to remove; run it again with --confirm to do so")
+    else:
+        output.result(output.style("nothing to remove", fg="green"))
+    if found.younger:
+        are = "is" if found.younger == 1 else "are"
+        output.note(
+            indented(
+                f"{counted(found.younger, 'more file')} {are} too young, or of a load that runs:"
+                " left alone",
+                "",
+            )
+        )
+
+
+def size(number: int) -> str:
+    """A number of bytes for people."""
+    if number < 1024:
+        return f"{number} B"
+    amount, unit = number / 1024, "KiB"
+    for larger in ("MiB", "GiB", "TiB"):
+        if amount < 1024:
+            break
+        amount, unit = amount / 1024, larger
+    return f"{amount:,.1f} {unit}"

@@ -1,0 +1,309 @@
+"""Removing leftovers: what writers that failed or died have left, and nothing refers to.
+
+What is a leftover is found without a lock, however long that takes. It is removed a portion at a
+time under the effect lock, after another look at what has come to refer to it since. A process that
+is killed in between leaves a sound graph, and the next cleanup goes on.
+
+A writer that lives has staged files that nothing refers to either. They are kept because they are
+young, or because the writer gives signs of life: nothing that is younger than a living writer is
+removed. Should one lose its files all the same, it notices before it has any effect.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ulid import ULID
+
+from omnigraph import failpoints
+from omnigraph.errors import NotFound, RecoveryRequired, StorageError, UsageError
+from omnigraph.history.manifest import MAIN, TableIdentity
+from omnigraph.history.names import is_internal
+from omnigraph.history.repository import Repository
+from omnigraph.history.store import MANIFEST, BranchState
+from omnigraph.maintenance.loose_files import cache_leftovers, control_leftovers, scratch_leftovers
+from omnigraph.storage.leftovers import Leftover, TableLeftovers
+from omnigraph.storage.lock import EffectLock
+from omnigraph.storage.objects import Objects, StoredFile
+from omnigraph.writes.audit import TABLE as RECOVERIES
+from omnigraph.writes.sidecar import list_sidecars
+from omnigraph.writes.signs import LASTS, SCRATCH, SIGN
+
+#: So many files are removed before others get the lock.
+_PORTION = 500
+#: How often a place is looked at again that somebody changed meanwhile.
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CleanedPlace:
+    """The leftovers of one place.
+
+    Attributes:
+        place: A table, as `node:Person`; or `manifest`, `recoveries`, `scratch`, `control` or
+            `cache`.
+        files: How many files.
+        bytes: How large they are.
+        forks: The forks of the table among them that no branch has.
+    """
+
+    place: str
+    files: int
+    bytes: int
+    forks: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the place as plain values."""
+        return {
+            "place": self.place,
+            "files": self.files,
+            "bytes": self.bytes,
+            "forks": list(self.forks),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupResult:
+    """What a cleanup has removed, or would remove.
+
+    Attributes:
+        confirmed: True when it was removed, False for a preview.
+        places: The places with leftovers.
+        errors: By place what stopped it there.
+        younger: How many files nothing refers to either, but are too young.
+    """
+
+    confirmed: bool
+    places: tuple[CleanedPlace, ...]
+    errors: dict[str, str] = field(default_factory=dict)
+    younger: int = 0
+
+    @property
+    def files(self) -> int:
+        """How many files, everywhere."""
+        return sum(place.files for place in self.places)
+
+    @property
+    def bytes(self) -> int:
+        """How large they are."""
+        return sum(place.bytes for place in self.places)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the result as plain values."""
+        return {
+            "confirmed": self.confirmed,
+            "files": self.files,
+            "bytes": self.bytes,
+            "younger": self.younger,
+            "places": [place.to_dict() for place in self.places],
+            "errors": dict(self.errors),
+        }
+
+
+class _Place(Protocol):
+    """Somewhere leftovers are."""
+
+    def find(self, until: float) -> tuple[list[Leftover], list[Leftover]]:
+        """The leftovers that are old, and those that are not."""
+
+    def remove(self, found: Sequence[Leftover], lock: EffectLock) -> list[Leftover]:
+        """Remove what is still a leftover; gives what was. The caller holds the lock."""
+
+
+def cleanup(
+    repository: Repository, *, confirm: bool, leftovers_older_than: dt.timedelta
+) -> CleanupResult:
+    """Remove leftovers; see `Graph.cleanup`."""
+    seconds = leftovers_older_than.total_seconds()
+    if seconds < 0:
+        raise UsageError("leftovers_older_than is 0 or more")
+    until = _until(repository.objects, seconds)
+    done: list[CleanedPlace] = []
+    errors: dict[str, str] = {}
+    younger = 0
+    for name, place in _places(repository):
+        removed: list[Leftover] = []
+        try:
+            removed, young = _found(place, until)
+            younger += sum(len(leftover.files) for leftover in young)
+            if confirm and removed:
+                found, removed = removed, []
+                failpoints.hit("cleanup.found")
+                for portion in _portions(found):
+                    removed += _removed(repository, place, portion)
+        except StorageError as error:
+            errors[name] = error.message
+        if removed:
+            done.append(_told(name, removed))
+    return CleanupResult(confirm, tuple(done), errors, younger)
+
+
+def _found(place: _Place, until: float) -> tuple[list[Leftover], list[Leftover]]:
+    for attempt in range(_ATTEMPTS):
+        try:
+            return place.find(until)
+        except StorageError:
+            # A branch may be deleted, or a version of the manifest dropped, while it is read.
+            if attempt + 1 == _ATTEMPTS:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _removed(repository: Repository, place: _Place, portion: Sequence[Leftover]) -> list[Leftover]:
+    with repository.lock() as lock:
+        if pending := list_sidecars(repository.objects):
+            raise RecoveryRequired(
+                f"{pending[0]}: an interrupted write is not resolved yet, and may need what nothing"
+                " refers to now. Open the graph for writing, which resolves it, and clean up again"
+            )
+        failpoints.hit("cleanup.checked")
+        removed = place.remove(portion, lock)
+        failpoints.hit("cleanup.removed")
+    return removed
+
+
+def _portions(found: Sequence[Leftover]) -> Iterator[list[Leftover]]:
+    portion: list[Leftover] = []
+    count = 0
+    for leftover in found:
+        portion.append(leftover)
+        count += len(leftover.files)
+        if count >= _PORTION:
+            yield portion
+            portion, count = [], 0
+    if portion:
+        yield portion
+
+
+def _told(name: str, leftovers: Sequence[Leftover]) -> CleanedPlace:
+    forks = tuple(leftover.fork for leftover in leftovers if leftover.fork is not None)
+    files = sum(len(leftover.files) for leftover in leftovers)
+    return CleanedPlace(name, files, sum(leftover.size for leftover in leftovers), forks)
+
+
+# --- what is old ---
+
+
+def _until(objects: Objects, seconds: float) -> float:
+    """The moment before which leftovers are old: none is younger than a writer that may live.
+
+    A writer may live while something in its folder is young, or its last sign of life is.
+    """
+    now = time.time()
+    folders: dict[str, list[StoredFile]] = {}
+    for file in objects.files(SCRATCH):
+        folders.setdefault(file.path.split("/")[1], []).append(file)
+    begun = [now - seconds]
+    for name, files in folders.items():
+        newest = max(file.modified for file in files)
+        signs = any(file.path.endswith(f"/{name}/{SIGN}") for file in files)
+        if newest > now - seconds or (signs and newest > now - LASTS):
+            # Its clock may differ from that of the storage.
+            begun.append(_moment(name, files) - LASTS)
+    return min(begun)
+
+
+def _moment(name: str, files: Sequence[StoredFile]) -> float:
+    """When the writer of a scratch folder began; the folder is named by it."""
+    try:
+        return float(ULID.from_str(name).timestamp)
+    except ValueError:
+        return min(file.modified for file in files)
+
+
+# --- where to look ---
+
+
+def _places(repository: Repository) -> Iterator[tuple[str, _Place]]:
+    states = _states(repository)
+    tables = {table.path: table for state in states for table in state.state.tables.values()}
+    for table in sorted(tables.values(), key=lambda t: (t.key.startswith("edge:"), t.key)):
+        yield table.key, _TablePlace(repository, table.path, states, table.identity)
+    yield "manifest", _TablePlace(repository, MANIFEST, states)
+    if repository.tables.exists(RECOVERIES):
+        yield "recoveries", _TablePlace(repository, RECOVERIES, states)
+    yield "scratch", _LoosePlace(repository, scratch_leftovers)
+    yield "control", _LoosePlace(repository, control_leftovers)
+    yield "cache", _LoosePlace(repository, cache_leftovers)
+
+
+def _states(repository: Repository) -> list[BranchState]:
+    """All branches as they are now."""
+    history = repository.history
+    found = []
+    for name in (MAIN, *(b for b in history.branch_names() if not is_internal(b))):
+        # One that is deleted meanwhile is left out.
+        with suppress(NotFound):
+            found.append(history.read(name))
+    return found
+
+
+class _TablePlace:
+    """A table; without an identity, one whose forks are not those of branches."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        path: str,
+        states: Sequence[BranchState],
+        identity: TableIdentity | None = None,
+    ) -> None:
+        self._repository = repository
+        self._states = states
+        self._identity = identity
+        self._leftovers = TableLeftovers(repository.tables, path)
+
+    def find(self, until: float) -> tuple[list[Leftover], list[Leftover]]:
+        return self._leftovers.find(self._live(self._states), until)
+
+    def remove(self, found: Sequence[Leftover], lock: EffectLock) -> list[Leftover]:
+        forks = any(leftover.fork is not None for leftover in found)
+        live = self._live(_states(self._repository)) if forks else None
+        return self._leftovers.remove(found, live, lock)
+
+    def _live(self, states: Sequence[BranchState]) -> Collection[str] | None:
+        """The forks of the table that a branch reads, now or at one of its commits."""
+        if self._identity is None:
+            return None
+        history = self._repository.history
+        listed = set(self._repository.tables.branches(self._leftovers.path))
+        # What internal branches read is not known here.
+        live = {name for name in history.branch_names() if is_internal(name)} & listed
+        for state in states:
+            table = state.state.tables.get(self._identity)
+            if table is not None and table.branch is not None:
+                live.add(table.branch)
+        for state in states if listed - live else ():
+            for commit in history.commits(state.name):
+                change = commit.changes.get(self._identity)
+                if change is not None and change[1] is not None:
+                    live.add(change[1])
+        return live
+
+
+class _LoosePlace:
+    """Files beside the tables."""
+
+    def __init__(
+        self, repository: Repository, finds: Callable[[Repository], list[Leftover]]
+    ) -> None:
+        self._repository = repository
+        self._finds = finds
+
+    def find(self, until: float) -> tuple[list[Leftover], list[Leftover]]:
+        found = self._finds(self._repository)
+        old = [leftover for leftover in found if leftover.modified <= until]
+        return old, [leftover for leftover in found if leftover.modified > until]
+
+    def remove(self, found: Sequence[Leftover], lock: EffectLock) -> list[Leftover]:
+        objects = self._repository.objects
+        for leftover in found:
+            lock.check()
+            objects.delete_all([file.path for file in leftover.files])
+            objects.drop_empty(leftover.key)
+        return list(found)

@@ -1,0 +1,144 @@
+"""What a table keeps: the files that a version of it, or of one of its forks, refers to.
+
+Lance lists them. They are told by keys: a file's path below the table, but one key for a data file
+and the folder of large blobs beside it, and one for all files of an index.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from lance import LanceDataset
+
+from omnigraph.errors import StorageError
+from omnigraph.storage.snapshot import TableRef, table_errors
+from omnigraph.storage.tables import Tables
+
+#: So many references are gathered before those that are there twice are dropped.
+_TOGETHER = 1 << 20
+
+_PLACE = re.compile(
+    r"(?:tree/(?P<fork>.+)/)?(?P<kind>_versions|data|_deletions|_indices|_transactions)/(?P<name>.+)"
+)
+
+
+def key_of(path: str) -> tuple[str | None, str] | None:
+    """The fork and the key of a file, by its path below the table; None for any other file."""
+    match = _PLACE.fullmatch(path)
+    if match is None:
+        return None
+    name = match["name"]
+    if match["kind"] in ("data", "_indices"):
+        name = name.partition("/")[0].removesuffix(".lance")
+    return match["fork"], path[: match.start("name")] + name
+
+
+class References:
+    """The keys of all files that a table keeps. `refresh` reads only what has come since."""
+
+    def __init__(self, tables: Tables, path: str) -> None:
+        self._tables = tables
+        self._path = path
+        self._address = tables.location.child(path)
+        #: Per fork (None is the table itself) which lifetime of it was read, up to which version.
+        self._read: dict[str | None, tuple[str, int]] = {}
+        self._keys: dict[str | None, set[str]] = {}
+
+    def __contains__(self, key: str) -> bool:
+        return any(key in keys for keys in self._keys.values())
+
+    def refresh(self, forks: Mapping[str, Any]) -> None:
+        """Read what the versions that were not there before refer to.
+
+        Args:
+            forks: The forks that count, with Lance's description of each.
+
+        Raises:
+            StorageError: It cannot be told.
+        """
+        lifetimes: dict[str | None, str] = {None: ""}
+        lifetimes |= {name: str(known["branch_identifier"]) for name, known in forks.items()}
+        for gone in self._keys.keys() - lifetimes.keys():
+            del self._keys[gone], self._read[gone]
+        for fork, lifetime in lifetimes.items():
+            seen, newest = self._read.get(fork, (lifetime, 0))
+            if seen != lifetime:
+                newest = 0
+            if newest == 0:
+                self._keys[fork] = set()
+            ref = TableRef(self._path, fork)
+            with table_errors(ref):
+                self._read[fork] = (lifetime, self._add(ref, newest))
+
+    def _add(self, ref: TableRef, newest: int) -> int:
+        """Add what is referred to after a version; gives the newest version."""
+        dataset = self._tables.open(ref)._dataset
+        keys = self._keys[ref.branch]
+        versions: set[int] = set()
+        for found in _gathered(dataset.tracked_files(min_version=newest + 1)):
+            versions |= set(found["version"].unique().to_pylist())
+            pairs = found.group_by(["base_uri", "path"]).aggregate([])
+            bases, paths = pairs["base_uri"].to_pylist(), pairs["path"].to_pylist()
+            keys |= {self._key(*pair) for pair in zip(bases, paths, strict=True)}
+        if versions and newest == 0 and ref.branch is not None:
+            # Lance leaves out the indexes that a fork has from what it was made from. The fork may
+            # lose them later, but gets no more of them.
+            keys |= self._kept(ref, dataset.checkout_version((ref.branch, min(versions))))
+        if versions and (unknown := self._kept(ref, dataset) - keys):
+            raise StorageError(
+                f"table {ref.folder}: Lance does not list {min(unknown)}, which the newest version"
+                " refers to; nothing can be removed"
+            )
+        return max(versions, default=newest)
+
+    def _kept(self, ref: TableRef, dataset: LanceDataset) -> set[str]:
+        """The keys of what a version refers to, as the version itself tells it."""
+        bases: dict[int | None, str] = {None: self._tables.location.child(ref.folder)}
+        bases |= {id: base.path for id, base in dataset.base_paths().items()}
+        found = set()
+        for fragment in dataset.get_fragments():
+            known = fragment.metadata
+            found |= {self._key(bases[f.base_id], f"data/{f._path}") for f in known.files}
+            if (deleted := known.deletion_file) is not None:
+                path = deleted.path(fragment.fragment_id)
+                found.add(self._key(bases[deleted.base_id], path))
+        for index in dataset.describe_indices():
+            for segment in index.segments:
+                found.add(self._key(bases[segment.base_id], f"_indices/{segment.uuid}"))
+        return found
+
+    def _key(self, base: str, path: str) -> str:
+        """The key of a file by the address of its table or fork, and its path below that."""
+        folder = base.removeprefix(self._address)
+        if not base.startswith(self._address) or (folder and not folder.startswith("/tree/")):
+            raise StorageError(
+                f"table {self._path} refers to files at {base}, which is not a part of it; if the"
+                " graph was moved, open it for writing first"
+            )
+        whole = f"{folder}/{path}".lstrip("/")
+        found = key_of(whole)
+        if found is None:
+            raise StorageError(f"table {self._path} refers to {whole}, which is no file of a table")
+        return found[1]
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """What Lance lists, a version at a time, as few tables without dictionaries."""
+    waiting: list[pa.Table] = []
+    count = 0
+    for batch in batches:
+        columns = {
+            "version": batch["version"],
+            "base_uri": batch["base_uri"].dictionary_decode(),
+            "path": batch["path"],
+        }
+        waiting.append(pa.table(columns))
+        count += batch.num_rows
+        if count >= _TOGETHER:
+            yield pa.concat_tables(waiting)
+            waiting, count = [], 0
+    if waiting:
+        yield pa.concat_tables(waiting)
