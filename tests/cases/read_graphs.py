@@ -27,7 +27,7 @@ from omnigraph.language import Catalog, EdgeType, NodeType
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.types import STRING, ValueType
 from omnigraph.language.values import coerce
-from omnigraph.query import budget, grouping, images, matching, search, shapes
+from omnigraph.query import budget, grouping, images, matching, postings, reading, shapes, texts
 from omnigraph.storage.tables import StagedWrite, Tables, TableSnapshot
 from omnigraph.writes.batches import Batches
 from omnigraph.writes.protocol import TableOutcome, WriteRequest, write
@@ -381,7 +381,8 @@ def limits(way: str) -> Iterator[None]:
         if way.endswith("rows_one_by_one"):
             # Only all rows together are read as columns: no table is small, none asked for often.
             _set(patch, images, _FEW=1, _SMALL=0, _LARGE=0)
-            _set(patch, search, _FEW=1, _SMALL=1)
+            _set(patch, reading, _FEW=1, _SMALL=1)
+            _set(patch, postings, _MOST=-1)
             _set(patch, matching, _LOCAL=0)
         if way == "small_blocks":
             _replace_everywhere(patch, "BLOCK_ROWS", budget.BLOCK_ROWS, 3)
@@ -389,10 +390,11 @@ def limits(way: str) -> Iterator[None]:
         if way == "columns_by_value":
             # Columns are kept as numbers of their values, and in order, from the first time on.
             _set(patch, images, _OFTEN=0, _SOUGHT=0, _REPEATED=0)
+            _set(patch, texts, _FOUND=1e-9)
         yield
 
 
-def _set(patch: pytest.MonkeyPatch, module: ModuleType, **limits: int) -> None:
+def _set(patch: pytest.MonkeyPatch, module: ModuleType, **limits: float) -> None:
     """Replace limits of a module; there is at least one of them."""
     known = {name: value for name, value in limits.items() if hasattr(module, name)}
     assert known, f"{module.__name__} has none of {', '.join(limits)}"

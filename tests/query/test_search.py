@@ -1,6 +1,7 @@
 """Searching: the same answers without indexes, with them, and with such as cover a part.
 
-The reference here splits, compares and ranks texts by itself, in plain Python.
+The same holds for postings and vectors in memory, and for reading them in every query. The
+reference here splits, compares and ranks texts by itself, in plain Python.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import math
 import random
 import re
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,8 +22,9 @@ from omnigraph.errors import UsageError
 from omnigraph.graph import Graph, init
 from omnigraph.language.schema.arrow import table_schema
 from omnigraph.maintenance.indexes import IndexChange
-from omnigraph.query import search
-from omnigraph.query import words as words_module
+from omnigraph.query import images, pieces, postings, reading, texts, vectors
+from omnigraph.query.images import TableImage
+from omnigraph.query.texts import TextColumn
 from omnigraph.query.words import Words
 from omnigraph.storage.tables import IndexSpec
 from omnigraph.writes.protocol import WriteRequest, write
@@ -191,8 +194,8 @@ def put(graph: Graph, type: str, *rows: tuple[str, str | None, list[float] | Non
     graph.write_batches({type: ("merge", pa.table(columns, schema=schema))})
 
 
-def docs(graph: Graph, *texts: str | None) -> None:
-    put(graph, "Doc", *((f"d{n}", text, None) for n, text in enumerate(texts)))
+def docs(graph: Graph, *bodies: str | None) -> None:
+    put(graph, "Doc", *((f"d{n}", text, None) for n, text in enumerate(bodies)))
 
 
 def ask(graph: Graph, text: str, **params: Any) -> list[tuple[Any, ...]]:
@@ -263,14 +266,30 @@ def compare(graph: Graph, type: str) -> None:
     assert close(ask(graph, f"{match} }} {tail}", v=vector), [(id, s) for s, id in near[:9]])
 
 
+def last_image(graph: Graph) -> TableImage:
+    """What queries have left of the table that was used last."""
+    return list(graph._caches.images._images.values())[-1]
+
+
+def force(monkeypatch: pytest.MonkeyPatch, kept: bool) -> None:
+    """Make postings for every search, or for none."""
+    if kept:
+        monkeypatch.setattr(texts, "_FOUND", 1e-9)
+    else:
+        monkeypatch.setattr(postings, "_MOST", -1)
+
+
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kept", [False, True], ids=["read", "kept"])
 @pytest.mark.parametrize("indexed", [False, True], ids=["plain", "indexed"])
-def test_answers_do_not_depend_on_indexes(graph, seed, indexed):
+def test_answers_do_not_depend_on_indexes(graph, seed, indexed, kept, monkeypatch):
+    force(monkeypatch, kept)
     rng = random.Random(seed)
     graph.write_batches({"Doc": ("append", some_rows(rng, "Doc", range(25)))})
     if indexed:
         build_indexes(graph, "Doc")
     compare(graph, "Doc")
+    assert (last_image(graph).kept(TextColumn, "body").postings is not None) is kept
     graph.write_batches({"Doc": ("append", some_rows(rng, "Doc", range(25, 32)))})
     graph.write_batches({"Doc": ("merge", some_rows(rng, "Doc", range(4, 9)))})
     compare(graph, "Doc")
@@ -284,11 +303,16 @@ def test_answers_do_not_depend_on_indexes(graph, seed, indexed):
         compare(graph, "Doc")
 
 
+@pytest.mark.parametrize("kept", [False, True], ids=["read", "kept"])
 @pytest.mark.parametrize("indexed", [False, True], ids=["plain", "indexed"])
-def test_large_tables_are_searched_in_the_same_way(graph, indexed, monkeypatch):
-    monkeypatch.setattr(search, "_SMALL", 7)
-    monkeypatch.setattr(words_module, "_BYTES", 60)
-    monkeypatch.setattr(search, "_NUMBERS", 10)
+def test_large_tables_are_searched_in_the_same_way(graph, indexed, kept, monkeypatch):
+    force(monkeypatch, kept)
+    monkeypatch.setattr(reading, "_SMALL", 7)
+    monkeypatch.setattr(images, "_SMALL", 7)
+    monkeypatch.setattr(pieces, "_BYTES", 60)
+    monkeypatch.setattr(vectors, "_NUMBERS", 10)
+    if not kept:
+        monkeypatch.setattr(vectors, "_MOST", 0)
     rng = random.Random(9)
     graph.write_batches({"Doc": ("append", some_rows(rng, "Doc", range(40)))})
     if indexed:
@@ -296,7 +320,71 @@ def test_large_tables_are_searched_in_the_same_way(graph, indexed, monkeypatch):
         graph.write_batches({"Doc": ("merge", some_rows(rng, "Doc", range(6, 12)))})
         build_indexes(graph, "Doc")
     compare(graph, "Doc")
+    compare(graph, "Doc")
+    assert last_image(graph).has(["vec"]) is kept
     assert ids(graph, '$d.id = "d3" search($d.body, "fox cat run dog")') in ([], ["d3"])
+
+
+# --- what is kept ---
+
+
+def test_postings_are_made_when_many_texts_are_looked_at(graph):
+    docs(graph, *(f"fox {n}" if n % 2 else f"dog {n}" for n in range(64)))
+    assert ids(graph, '$d.id = "d3" search($d.body, "fox")') == ["d3"]
+    known = last_image(graph).kept(TextColumn, "body")
+    assert known.postings is None
+    before = last_image(graph).bytes
+    assert len(ids(graph, 'search($d.body, "fox")')) == 32
+    assert known.postings is not None
+    assert last_image(graph).bytes >= before + known.postings.bytes
+
+
+def test_an_index_finds_rows_until_it_has_found_many(graph):
+    docs(graph, *(f"fox {n}" if n % 8 == 0 else f"dog {n}" for n in range(64)))
+    build_indexes(graph, "Doc")
+    made = []
+    for _ in range(66):
+        assert len(ids(graph, 'search($d.body, "fox")')) == 8
+        made.append(last_image(graph).kept(TextColumn, "body").postings is not None)
+    assert made == [False] * 63 + [True] * 3
+
+
+def test_threads_make_postings_once(graph, monkeypatch):
+    docs(graph, *(f"fox {n}" for n in range(64)))
+    made, real = [], postings.make
+
+    def counted(*args: Any) -> Any:
+        made.append(1)
+        return real(*args)
+
+    monkeypatch.setattr(texts, "make", counted)
+    found: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(len(ids(graph, 'search($d.body, "fox")'))))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [64] * 8
+    assert made == [1]
+
+
+def test_equal_vectors_have_equal_distances_whatever_else_is_compared():
+    rng = np.random.default_rng(4)
+    for size in (1, 3, 64, 100, 1000):
+        numbers = rng.normal(size=(300, size)).astype(np.float32)
+        numbers[100:200] = numbers[:100]
+        column = pa.FixedSizeListArray.from_arrays(pa.array(numbers.ravel()), size)
+        vector = rng.normal(size=size)
+        whole = vectors.distances(column, vector)
+        assert whole[100:200].tolist() == whole[:100].tolist()
+        for start in range(0, 300, 7):
+            part = column[start : start + 7]
+            assert vectors.distances(part, vector).tolist() == whole[start : start + 7].tolist()
+        kept = vectors.Vectors.of(column, size).take(np.arange(1, 300, 3))
+        assert kept.distances(vector).tolist() == whole[1::3].tolist()
 
 
 # --- filters ---

@@ -1,0 +1,87 @@
+"""Ranks of rows by a score: of equal scores the least id is the first, then the first type."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from omnigraph.query.images import Positions, TableImage
+from omnigraph.query.ordering import ranks
+from omnigraph.query.source import Source
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+#: The ids of a table are put in order once and for all when this part of them is needed.
+_PART = 8
+
+
+@dataclass
+class _Ids:
+    """The places of ids in their order, by position, once they are known. Safe to share."""
+
+    places: npt.NDArray[np.int32] | None = None
+    guard: threading.Lock = field(default_factory=threading.Lock)
+
+
+def ranked(source: Source, scores: Mapping[str, tuple[Positions, Floats]]) -> dict[str, Ints]:
+    """The ranks of rows, from 1 for the lowest score.
+
+    Args:
+        source: Where the rows are.
+        scores: Per type some positions, and their scores.
+    """
+    score = np.concatenate([mine for _, mine in scores.values()])
+    sizes = [len(mine) for _, mine in scores.values()]
+    order = np.argsort(score)
+    in_order = score[order]
+    same = in_order[1:] == in_order[:-1]
+    if same.any():
+        tied = np.zeros(len(score), bool)
+        tied[1:] = same
+        tied[:-1] |= same
+        new = np.ones(len(score), np.int64)
+        new[1:] = ~same
+        order[tied] = _untied(source, scores, order[tied], np.cumsum(new)[tied])
+    places = np.empty(len(score), np.int64)
+    places[order] = np.arange(1, len(score) + 1)
+    return dict(zip(scores, np.split(places, np.cumsum(sizes)[:-1]), strict=True))
+
+
+def _untied(
+    source: Source, scores: Mapping[str, tuple[Positions, Floats]], rows: Ints, groups: Ints
+) -> Ints:
+    """Rows of all types in the order of groups, which they are in already, and then of ids."""
+    positions = np.concatenate([mine for mine, _ in scores.values()])[rows]
+    if len(scores) == 1:
+        (type,) = scores
+        image = source.image(type)
+        found = _places(image, positions)
+        return rows[np.argsort(groups * (int(found.max()) + 1) + found)]
+    ends = np.cumsum([len(mine) for mine, _ in scores.values()])
+    kinds = np.searchsorted(ends, rows, "right")
+    ids, at = [], []
+    for kind, type in enumerate(scores):
+        mine = np.flatnonzero(kinds == kind)
+        ids.append(source.image(type).fetch(positions[mine], ["id"])["id"])
+        at.append(mine)
+    found = np.empty(len(rows), np.int64)
+    found[np.concatenate(at)] = ranks(pa.concat_arrays(ids), False)
+    return rows[np.lexsort([kinds, found, groups])]
+
+
+def _places(image: TableImage, positions: Positions) -> Ints:
+    """Numbers that order rows like their ids do."""
+    known = image.kept(_Ids, "id")
+    if known.places is None and len(positions) * _PART < image.rows:
+        return ranks(image.fetch(positions, ["id"])["id"], False)
+    with known.guard:
+        if known.places is None:
+            known.places = ranks(image.columns(["id"])["id"], False).astype(np.int32)
+            image.grow(known.places.nbytes)
+    return known.places[positions].astype(np.int64)

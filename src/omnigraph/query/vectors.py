@@ -1,0 +1,135 @@
+"""Vectors and their distances to one: cosine distances, the same whatever else is compared."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from omnigraph.query.images import Positions, TableImage
+from omnigraph.query.reading import is_few, is_small, read
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+#: How many bytes of vectors are kept in memory: a quarter of what an open graph keeps.
+_MOST = 256 << 20
+#: How many numbers of vectors are compared at a time, so that they stay near the processor.
+_NUMBERS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Vectors and their lengths.
+
+    Attributes:
+        numbers: The vectors, as they are in the table; anything where there is none.
+        norms: How long each is; 0 where there is none.
+        there: Which ones there are.
+    """
+
+    numbers: npt.NDArray[Any]
+    norms: Floats
+    there: Flags
+
+    @staticmethod
+    def of(column: pa.Array, size: int) -> Vectors:
+        """The vectors of a column, without a copy."""
+        values = column.values[column.offset * size : (column.offset + len(column)) * size]
+        numbers = values.to_numpy(zero_copy_only=False).reshape(-1, size)
+        there = column.is_valid().to_numpy(zero_copy_only=False)
+        norms = np.empty(len(numbers))
+        for part, block in _blocks(numbers):
+            norms[part] = np.sqrt(np.einsum("ij,ij->i", block, block))
+        norms[~there] = 0
+        return Vectors(numbers, norms, there)
+
+    def take(self, positions: Positions) -> Vectors:
+        """Some of them, by ascending positions."""
+        first, last = int(positions[0]), int(positions[-1])
+        at: Positions | slice = positions
+        if last - first + 1 == len(positions):
+            # Without a copy.
+            at = slice(first, last + 1)
+        return Vectors(self.numbers[at], self.norms[at], self.there[at])
+
+    def distances(self, vector: Floats) -> Floats:
+        """Cosine distances to one; not a number for none, 1 where one has no direction."""
+        products = np.empty(len(self.numbers))
+        for part, block in _blocks(self.numbers):
+            # Not a product of matrices: equal vectors have to get exactly equal distances.
+            products[part] = np.einsum("ij,j->i", block, vector)
+        norms = self.norms * float(np.sqrt((vector * vector).sum()))
+        cosines = np.divide(products, norms, out=np.zeros(len(norms)), where=norms > 0)
+        found: Floats = np.clip(1 - cosines, 0, 2)
+        found[~self.there] = np.nan
+        return found
+
+
+@dataclass
+class VectorColumn:
+    """The vectors of a column of one version of a table, once they are kept. Safe to share."""
+
+    vectors: Vectors | None = None
+    guard: threading.Lock = field(default_factory=threading.Lock)
+
+    def load(self, image: TableImage, name: str, size: int) -> Vectors:
+        """The vectors by position, read when they are not there yet."""
+        with self.guard:
+            if self.vectors is None:
+                column = image.columns([name])[name]
+                self.vectors = Vectors.of(column, size)
+                image.grow(self.vectors.norms.nbytes + self.vectors.there.nbytes)
+            return self.vectors
+
+
+class Nearness:
+    """Distances of the vectors of a column to one, for one query."""
+
+    def __init__(self, image: TableImage, column: str, vector: Floats) -> None:
+        self._image, self._column, self._vector = image, column, vector
+        #: The distances by position, when all of them were asked for.
+        self._whole: Floats | None = None
+
+    def at(self, positions: Positions) -> Floats:
+        """The distances of some rows, by ascending positions; not a number without a vector."""
+        image = self._image
+        if not len(positions):
+            return np.zeros(0)
+        if self._whole is not None:
+            return self._whole[positions]
+        few = is_few(len(positions), image.rows)
+        if image.has([self._column]) or (not few and image.keeps([self._column], _MOST)):
+            known = image.kept(VectorColumn, self._column)
+            vectors = known.load(image, self._column, len(self._vector))
+            return vectors.take(positions).distances(self._vector)
+        if few or is_small(image):
+            found = np.empty(len(positions))
+            for rows, vectors in read(image, self._column, positions):
+                found[np.searchsorted(positions, rows)] = distances(vectors, self._vector)
+            return found
+        self._whole = np.full(image.size, np.nan)
+        for rows, vectors in read(image, self._column):
+            self._whole[rows] = distances(vectors, self._vector)
+        return self._whole[positions]
+
+
+def distances(vectors: pa.Array, vector: Floats) -> Floats:
+    """Cosine distances of vectors to one; not a number for null, 1 where one has no direction."""
+    return Vectors.of(vectors, len(vector)).distances(vector)
+
+
+def _blocks(numbers: npt.NDArray[Any]) -> Iterator[tuple[slice, Floats]]:
+    """Vectors in parts of bounded size, with more digits."""
+    step = max(1, _NUMBERS // numbers.shape[1])
+    for start in range(0, len(numbers), step):
+        part = slice(start, start + step)
+        # What lies behind a null may be no number.
+        with np.errstate(invalid="ignore"):
+            block = numbers[part].astype(np.float64)
+        yield part, block
