@@ -30,3 +30,10 @@ def test_a_place_on_s3_has_a_bucket_and_a_prefix():
 def test_other_places_are_refused(text):
     with pytest.raises(UsageError):
         Location.of(text)
+
+
+def test_a_path_in_which_branches_cannot_live_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="cannot have a `\\?`; choose another folder"):
+        Location.of(tmp_path / "why?" / "graph")
+    for name in ("a b", "ä", "50%", "a#b", "[x]", "it's"):
+        assert Location.of(tmp_path / name).child("x") == str(tmp_path / name / "x")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -9,28 +10,53 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Ranks = npt.NDArray[np.int64]
+#: Integers, or floats of which none is not a number.
+Ranks = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+
+_LEAST = np.iinfo(np.int64).min
 
 
 def ranks(column: pa.Array, descending: bool) -> Ranks:
     """Numbers that order like the values do; null is the least."""
-    if column.null_count == len(column):
+    if len(column) == column.null_count:
         return np.zeros(len(column), np.int64)
-    integer = pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type)
-    if integer and not column.null_count:
-        numbers: Ranks = column.to_numpy(zero_copy_only=False).astype(np.int64)
-        # The least integer has no opposite.
-        if not descending:
-            return numbers
-        if not len(numbers) or int(numbers.min()) > np.iinfo(np.int64).min:
-            return -numbers
-    return -_dense(column) if descending else _dense(column)
+    found = _numbers(column)
+    if found is None:
+        found = _dense(column)
+    return -found if descending else found
 
 
-def _dense(column: pa.Array) -> Ranks:
+def _numbers(column: pa.Array) -> Ranks | None:
+    """The values themselves, when they are numbers and one is left for null; else None."""
+    type = column.type
+    if pa.types.is_date32(type) or pa.types.is_boolean(type):
+        column = column.cast(pa.int32())
+    elif pa.types.is_timestamp(type):
+        column = column.cast(pa.int64())
+    elif not _is_number(type):
+        return None
+    least = pc.min(column).as_py()
+    if pa.types.is_floating(column.type):
+        if math.isinf(least) or bool(pc.any(pc.is_nan(column)).as_py()):
+            return None
+        whole = pc.fill_null(column.cast(pa.float64()), -math.inf)
+        return np.asarray(whole.to_numpy(zero_copy_only=False), np.float64)
+    if least <= _LEAST + 1:
+        # There is none left, or the least one has no opposite.
+        return None
+    whole = pc.fill_null(column.cast(pa.int64()), least - 1)
+    return np.asarray(whole.to_numpy(zero_copy_only=False), np.int64)
+
+
+def _is_number(type: pa.DataType) -> bool:
+    """True for what NumPy compares as it is."""
+    if pa.types.is_floating(type):
+        return True
+    return pa.types.is_integer(type) and not pa.types.is_uint64(type)
+
+
+def _dense(column: pa.Array) -> npt.NDArray[np.int64]:
     """The place of each value among the different values."""
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
     order = pc.array_sort_indices(column, order="ascending", null_placement="at_start")
     in_order = column.take(order)
     places = order.to_numpy(zero_copy_only=False)

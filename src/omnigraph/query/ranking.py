@@ -79,7 +79,7 @@ def _places(image: TableImage, positions: Positions) -> Ints:
     """Numbers that order rows like their ids do."""
     known = image.kept(_Ids, "id")
     if known.places is None and len(positions) * _PART < image.rows:
-        return ranks(image.fetch(positions, ["id"])["id"], False)
+        return ranks(image.fetch(positions, ["id"])["id"], False).astype(np.int64)
     with known.guard:
         if known.places is None:
             known.places = ranks(image.columns(["id"])["id"], False).astype(np.int32)

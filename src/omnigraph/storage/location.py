@@ -32,7 +32,11 @@ class Location:
             text = urlsplit(text).path
         elif scheme:
             raise UsageError(f"cannot open {text}: graphs live on a local path or on s3://")
-        return Location(str(Path(text).expanduser().resolve()))
+        found = str(Path(text).expanduser().resolve())
+        if "?" in found:
+            # Lance takes what follows for a query, and does not find the files of branches.
+            raise UsageError(f"{found}: a graph's path cannot have a `?`; choose another folder")
+        return Location(found)
 
     @property
     def is_local(self) -> bool:
