@@ -16,9 +16,9 @@ import lance
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ulid import ULID
 
 from omnigraph import failpoints
+from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import RecoveryRequired, StorageError, UsageError
 from omnigraph.failpoints import FailpointError
 from omnigraph.graph import Graph, init, open
@@ -391,7 +391,7 @@ def test_nothing_younger_than_a_writer_that_gives_signs_of_life_goes(place: str)
         young = unreferenced(place) - old
         age(place, 2 * DAY)
         # A writer began three days ago, and gave its last sign just now.
-        sign = f"{signs.SCRATCH}/{ULID.from_timestamp(time.time() - 3 * DAY)}/{signs.SIGN}"
+        sign = f"{signs.SCRATCH}/{new_ulid(time.time() - 3 * DAY)}/{signs.SIGN}"
         graph._repository.objects.write(sign, b"")
         for span in (timedelta(days=1), NOW):
             graph.cleanup(confirm=True, leftovers_older_than=span)
@@ -408,7 +408,7 @@ def test_a_load_whose_folder_is_young_keeps_what_is_younger_than_itself(place: s
         fail(graph, "write.prepared")
         age(place, 2 * DAY)
         left = unreferenced(place)
-        begun = ULID.from_timestamp(time.time() - 3 * DAY)
+        begun = new_ulid(time.time() - 3 * DAY)
         graph._repository.objects.write(f"{signs.SCRATCH}/{begun}/keys-0-abc", b"")
         assert graph.cleanup().files == 0
         age(place, 2 * DAY)

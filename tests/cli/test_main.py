@@ -102,6 +102,13 @@ def test_version_option_and_verb(run):
     assert run("version", "--json").json["omnigraph"] == omnigraph.__version__
 
 
+def test_python_runs_the_package_as_the_command_line():
+    command = [sys.executable, "-m", "omnigraph", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"omnigraph {omnigraph.__version__}\n"
+    assert subprocess.run([*command[:3], "nothing"], capture_output=True).returncode == 2
+
+
 def test_no_verb_shows_the_help_and_is_a_usage_error(run):
     ran = run()
     assert ran.code == 2

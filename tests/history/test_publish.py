@@ -6,8 +6,8 @@ import datetime as dt
 from pathlib import Path
 
 import pytest
-from ulid import ULID
 
+from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import ReadSetConflict
 from omnigraph.graph import init
 from omnigraph.history.manifest import Commit
@@ -23,7 +23,7 @@ def place(tmp_path: Path) -> Location:
 
 def commit_on(base: BranchState) -> Commit:
     now = dt.datetime.now(dt.UTC)
-    return Commit(str(ULID()), (base.head,), base.name, "ada", now, None, base.ledger.version + 1)
+    return Commit(new_ulid(), (base.head,), base.name, "ada", now, None, base.ledger.version + 1)
 
 
 def test_a_published_state_is_what_reading_it_gives(place: Location):

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ulid import ULID
-
 from omnigraph import failpoints
+from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import AlreadyExists, NotFound, StorageError, UsageError
 from omnigraph.history.manifest import (
     MAIN,
@@ -93,7 +92,7 @@ def init_repository(
             )
             failpoints.hit("init.table_created")
         genesis = Commit(
-            str(ULID()),
+            new_ulid(),
             (),
             MAIN,
             actor,

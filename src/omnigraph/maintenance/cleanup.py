@@ -18,9 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ulid import ULID
-
 from omnigraph import failpoints
+from omnigraph.compute.ulids import made_at
 from omnigraph.errors import NotFound, RecoveryRequired, StorageError, UsageError
 from omnigraph.history.manifest import MAIN, TableIdentity
 from omnigraph.history.names import is_internal
@@ -211,7 +210,7 @@ def _until(objects: Objects, seconds: float) -> float:
 def _moment(name: str, files: Sequence[StoredFile]) -> float:
     """When the writer of a scratch folder began; the folder is named by it."""
     try:
-        return float(ULID.from_str(name).timestamp)
+        return made_at(name)
     except ValueError:
         return min(file.modified for file in files)
 

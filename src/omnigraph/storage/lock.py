@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ulid import ULID
-
+from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import ReadSetConflict, StorageError
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
@@ -115,7 +114,7 @@ class _Lease:
     def __init__(self, objects: Objects, times: LockTimes) -> None:
         self._objects = objects
         self._times = times
-        self._holder = str(ULID())
+        self._holder = new_ulid()
         self._token = 0
         self._tag: str | None = None
         self._valid_until = 0.0

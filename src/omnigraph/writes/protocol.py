@@ -22,9 +22,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from ulid import ULID
-
 from omnigraph import failpoints
+from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import (
     NotFound,
     OmnigraphError,
@@ -345,13 +344,13 @@ def _arm(
         for item in prepared
     )
     sidecar = Sidecar(
-        str(ULID()),
+        new_ulid(),
         request.writer,
         request.branch,
         base.identity,
         base.head,
-        str(ULID()),
-        str(ULID()),
+        new_ulid(),
+        new_ulid(),
         request.actor,
         request.message,
         request.idempotency_key,

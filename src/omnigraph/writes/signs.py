@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from ulid import ULID
-
+from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import StorageError
 from omnigraph.storage.objects import Objects
 
@@ -33,7 +32,7 @@ class _Writer:
     """A write that is under way."""
 
     objects: Objects
-    folder: str = field(default_factory=lambda: f"{SCRATCH}/{ULID()}")
+    folder: str = field(default_factory=lambda: f"{SCRATCH}/{new_ulid()}")
     begun: float = field(default_factory=time.monotonic)
     given: bool = False
     done: bool = False
