@@ -1,34 +1,96 @@
-"""A stage of a load whose first task kills the process that it runs in, when it is done."""
+"""Stages of loads in which something happens to the process that a task runs in, or to another."""
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from omnigraph.pipeline import load
-from omnigraph.pipeline.staging import StagedPart, StageTask, stage_part
+
+#: By the name of a stage, what does the work of a task.
+STAGES = {
+    "reading and staging": "stage_part",
+    "checking": "check_bucket",
+    "finding faults": "locate",
+    "merging": "settle",
+}
+Function = Callable[[Any], Any]
+#: Is given what a task does and the task, and does it, or something else.
+Incident = Callable[[Function, Any], Any]
 
 
-def stage_and_die(marker: str, task: StageTask) -> StagedPart:
-    """Stage a part; the first process that comes here dies with what it has written."""
-    made = stage_part(task)
-    try:
-        Path(marker).touch(exist_ok=False)
-    except FileExistsError:
-        return made
-    os.kill(os.getpid(), signal.SIGKILL)
+def kill_once(process: int | None, marker: str, function: Function, task: Any) -> Any:
+    """Do a task; the first that is done kills a process, of its own if no other is named.
+
+    A task goes on for a while when another process was killed, as if nothing had happened.
+    """
+    made = function(task)
+    if _is_first(marker):
+        os.kill(os.getpid() if process is None else process, signal.SIGKILL)
+        time.sleep(0.5)
     return made
 
 
+def kill_executor_once(marker: str, function: Function, task: Any) -> Any:
+    """Do a task; the first that is done kills the Java that all tasks of a machine run under."""
+    made = function(task)
+    if _is_first(marker):
+        # Java has started a process that forks the ones that tasks run in.
+        fork_server = Path(f"/proc/{os.getppid()}/stat").read_text()
+        os.kill(int(fork_server.rpartition(")")[2].split()[1]), signal.SIGKILL)
+        time.sleep(1)
+    return made
+
+
+def hang(marker: str, function: Function, task: Any) -> Any:
+    """Do a task, and come to no end."""
+    made = function(task)
+    Path(marker).touch()
+    time.sleep(60)
+    return made
+
+
+def fill_the_disk(most: int, function: Function, task: Any) -> Any:
+    """Do a task where no file may be larger than some bytes."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, limit[1]))
+    try:
+        return function(task)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+
+
+def _is_first(marker: str) -> bool:
+    try:
+        Path(marker).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
 @contextmanager
-def once(marker: str) -> Iterator[None]:
-    """Loads of this process lose a worker while they stage."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(load, "stage_part", partial(stage_and_die, marker))
-        yield
+def in_stages(incidents: Mapping[str, Incident]) -> Iterator[None]:
+    """Let something happen in stages of the loads of this process, also where Spark runs them."""
+    from pyspark import cloudpickle
+
+    import tests.crash.killing as this
+
+    cloudpickle.register_pickle_by_value(this)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            for label, incident in incidents.items():
+                name = STAGES[label]
+                patch.setattr(load, name, partial(incident, getattr(load, name)))
+            yield
+    finally:
+        cloudpickle.unregister_pickle_by_value(this)

@@ -43,6 +43,16 @@ def write_input(folder: Path, first: str = "new") -> Path:
     return path
 
 
+def write_files(folder: Path, count: int = 4) -> Path:
+    """The same rows, in a folder of several files."""
+    lines = write_input(folder).read_text().splitlines(keepends=True)
+    made = folder / "many"
+    made.mkdir()
+    for number in range(count):
+        (made / f"{number}.jsonl").write_text("".join(lines[number::count]))
+    return made
+
+
 def small_parts() -> None:
     """Cut inputs into several parts, in this process."""
     inputs.LEAST_BYTES = inputs.MOST_BYTES = 900

@@ -2,49 +2,38 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from omnigraph import failpoints
-from omnigraph.failpoints import POINTS, FailpointError
-from omnigraph.graph import Graph, open
+from omnigraph.failpoints import FailpointError
+from omnigraph.graph import open
 from omnigraph.pipeline import inputs, load
 from omnigraph.pipeline.engine import LocalEngine, Progress
 from omnigraph.storage import bulk
-from omnigraph.writes.sidecar import list_sidecars
 from tests.crash import loads
 from tests.crash.children import KILLED, run_child, start_child
-from tests.pipeline.clusters import local_spark_engine
+from tests.crash.load_outcomes import (
+    POINTS_OF_LOADS,
+    assert_a_retry_works,
+    assert_sound,
+    data_files,
+    kill_cases,
+    left_over,
+    mergeable,
+    outcomes,
+    place,
+    rows,
+    source,
+    takes_effect,
+    template,
+)
 
-__all__ = ["local_spark_engine"]
+__all__ = ["outcomes", "place", "source", "template"]
 
-POINTS_OF_LOADS = [p for p in POINTS if p.startswith(("load.", "write."))]
-#: Where the commit is visible, or will be made so by whoever comes next.
-_DONE = ("write.confirmed", "write.published", "write.finished")
-_TABLES = 3
 STAGES = ("reading and staging", "checking", "merging")
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("template") / "graph"
-    loads.make_graph(str(place))
-    return place
-
-
-@pytest.fixture
-def place(template: Path, tmp_path: Path) -> str:
-    shutil.copytree(template, tmp_path / "graph")
-    return str(tmp_path / "graph")
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    return loads.write_input(tmp_path)
 
 
 @pytest.fixture(autouse=True)
@@ -54,100 +43,7 @@ def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "_ONE_BUCKET", 0)
 
 
-def rows(graph: Graph, branch: str) -> dict[str, Any]:
-    """Everything on a branch: the rows, and the bytes of blobs."""
-    found: dict[str, Any] = {}
-    snapshot = graph.snapshot(branch)
-    for table in snapshot.tables:
-        read = snapshot.read(table.name)
-        names = [n for n in read.column_names if n != "file"]
-        listed = read.select(names).to_pylist()
-        for row in listed:
-            if table.name == "Knows":
-                row["id"] = "new"
-        found[table.name] = sorted(tuple(row.values()) for row in listed)
-        assert len(listed) == table.rows
-    for id, _ in found["Note"]:
-        with graph.read_blob("node", "Note", id, "file", branch=branch) as blob:
-            found[f"file of {id}"] = len(blob.read())
-    return found
-
-
-def left_over(place: str) -> list[str]:
-    """Scratch files, which only a killed process leaves."""
-    folder = Path(place) / "__scratch"
-    return sorted(p.name for p in folder.iterdir()) if folder.exists() else []
-
-
-@pytest.fixture(scope="module")
-def outcomes(
-    template: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[tuple[str, str], tuple[Any, Any]]:
-    """By mode and branch what is there before and after."""
-    found = {}
-    for mode in ("merge", "overwrite"):
-        for branch in ("main", "draft"):
-            folder = tmp_path_factory.mktemp("outcome")
-            shutil.copytree(template, folder / "graph")
-            with open(folder / "graph") as graph:
-                before = rows(graph, branch)
-                file = mergeable(loads.write_input(folder), mode)
-                graph.load(file, mode=mode, branch=branch, engine="local")
-                after = rows(graph, branch)
-                other = "draft" if branch == "main" else "main"
-                assert rows(graph, other) == before
-                assert graph.check().problems == ()
-            assert before != after
-            found[mode, branch] = (before, after)
-    return found
-
-
-def mergeable(file: Path, mode: str) -> Path:
-    """With `old4`, which edges end at, when everything else goes."""
-    if mode == "overwrite":
-        with file.open("a") as more:
-            more.write('{"type":"Person","data":{"name":"old4"}}\n')
-    return file
-
-
-def assert_sound(graph: Graph, branch: str, expected: tuple[Any, Any]) -> bool:
-    """Check all that has to hold after any failure; gives whether the load took effect."""
-    now = rows(graph, branch)
-    assert now in expected
-    other = "draft" if branch == "main" else "main"
-    assert rows(graph, other) == expected[0]
-    assert graph.check().problems == ()
-    assert list_sidecars(graph._repository.objects) == []
-    made = [c for c in graph.commits(branch) if c.actor == "child"]
-    assert len(made) == (now == expected[1])
-    return bool(now == expected[1])
-
-
-def assert_a_retry_works(place: str, source: Path, mode: Any, branch: str, after: Any) -> None:
-    with open(place) as graph:
-        graph.load(source, mode=mode, branch=branch, engine="local")
-        found = rows(graph, branch)
-        if mode == "merge" and len(found["Knows"]) == 2 * len(after["Knows"]):
-            # The load was done before; edges without ids are new ones each time.
-            found["Knows"] = found["Knows"][::2]
-        assert found == after
-        assert graph.check().problems == ()
-
-
-def _cases() -> list[tuple[str, str, str, int]]:
-    found = []
-    for mode, branch in (("merge", "main"), ("merge", "draft"), ("overwrite", "draft")):
-        for point in POINTS_OF_LOADS:
-            times = 1
-            if point == "write.forked":
-                times = _TABLES if branch == "draft" else 0
-            elif point == "write.table_committed":
-                times = _TABLES
-            found += [(mode, branch, point, skip) for skip in range(times)]
-    return found
-
-
-@pytest.mark.parametrize(("mode", "branch", "point", "skip"), _cases())
+@pytest.mark.parametrize(("mode", "branch", "point", "skip"), kill_cases())
 def test_a_killed_load_is_whole_or_absent(
     mode, branch, point, skip, place, source, outcomes
 ) -> None:
@@ -159,8 +55,7 @@ def test_a_killed_load_is_whole_or_absent(
         assert rows(reader, branch) in expected
     with open(place) as graph:
         took_effect = assert_sound(graph, branch, expected)
-    last = point == "write.table_committed" and skip == _TABLES - 1
-    assert took_effect == (point in _DONE or last)
+    assert took_effect == takes_effect(point, skip)
     assert_a_retry_works(place, source, mode, branch, expected[1])
 
 
@@ -181,10 +76,6 @@ def test_a_failure_between_stages_leaves_nothing(
     assert left_over(place) == []
     assert data_files(place) == files
     assert_a_retry_works(place, source, "merge", branch, outcomes["merge", branch][1])
-
-
-def data_files(place: str) -> list[str]:
-    return sorted(str(p) for p in Path(place).rglob("data/*") if p.is_file())
 
 
 class Failing(LocalEngine):
@@ -298,36 +189,3 @@ def test_a_load_that_died_is_done_once_with_its_key(place, source, outcomes) -> 
         assert (first.repeated, second.repeated) == (False, True)
         assert second.commit == first.commit
         assert len(rows(graph, "main")["Knows"]) == 40
-
-
-# --- on Spark ---
-
-
-@pytest.mark.xdist_group("spark")
-@pytest.mark.timeout(180)
-@pytest.mark.parametrize("mode", ["append", "merge"])
-def test_a_killed_worker_of_spark_doubles_nothing(
-    mode, place, tmp_path, outcomes, local_spark_engine
-) -> None:
-    from pyspark import cloudpickle
-
-    from tests.crash import killing
-
-    marker = tmp_path / "killed"
-    source = tmp_path / "killing.jsonl"
-    source.write_text(
-        "".join(f'{{"type":"Person","data":{{"name":"n{n}"}}}}\n' for n in range(200))
-    )
-    cloudpickle.register_pickle_by_value(killing)
-    try:
-        with open(place) as graph, killing.once(str(marker)):
-            session = local_spark_engine.session
-            result = graph.load(source, mode=mode, engine="spark", spark=session)
-    finally:
-        cloudpickle.unregister_pickle_by_value(killing)
-    assert marker.exists()
-    assert result.tables["Person"].inserted == 200
-    with open(place) as graph:
-        assert graph.snapshot().count("Person") == 205
-        assert graph.check().problems == ()
-    assert left_over(place) == []

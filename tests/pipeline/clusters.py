@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -67,14 +68,29 @@ def _configuration() -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executor.memory": "512m",
         "spark.executor.extraJavaOptions": SMALL,
+        # A task takes a third of the time that it takes with TCP.
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.dir": _sockets[-1],
     }
     arguments = " ".join(f"--conf '{name}={value}'" for name, value in options.items())
     return {"PYSPARK_PYTHON": sys.executable, "PYSPARK_SUBMIT_ARGS": f"{arguments} pyspark-shell"}
 
 
+#: Where the sockets of a cluster's workers are: a socket's path has to be short.
+_sockets: list[str] = []
+
+
 @contextmanager
 def cluster(folder: Path) -> Iterator[str]:
     """A standalone cluster, for as long as it is needed."""
+    with tempfile.TemporaryDirectory(prefix="cluster-") as sockets:
+        _sockets.append(sockets)
+        with _cluster(folder) as master:
+            yield master
+
+
+@contextmanager
+def _cluster(folder: Path) -> Iterator[str]:
     port = _free_port()
     master = f"spark://127.0.0.1:{port}"
     processes = []

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+import pyarrow as pa
+
+from tests.pipeline.steps import Case, Fault, Row, Step, blob, edge, node, person
+from tests.pipeline.type_cases import TYPE_CASES
 
 SCHEMA = """
 node Person {
@@ -38,57 +37,6 @@ edge Wrote: Person -> Note { at: DateTime? }
 edge Near: Spot -> Spot
 """
 ULID = "01HZZZZZZZZZZZZZZZZZZZZZ0{}"
-
-#: A fault as (kind, line, column); a line of None is a fault without a place in the input.
-Fault = tuple[str, int | None, str | None]
-Row = dict[str, Any] | str
-
-
-@dataclass(frozen=True)
-class Step:
-    """One load of JSON lines.
-
-    Attributes:
-        lines: Objects, or lines as they are.
-        faults: What has to be wrong with it.
-        rows: How many rows each type has afterwards, for those that matter.
-    """
-
-    lines: Sequence[Row]
-    mode: str = "merge"
-    faults: Sequence[Fault] = ()
-    rows: dict[str, int] = field(default_factory=dict)
-    options: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def text(self) -> bytes:
-        lines = (x if isinstance(x, str) else json.dumps(x, ensure_ascii=False) for x in self.lines)
-        return "".join(f"{line}\n" for line in lines).encode()
-
-
-@dataclass(frozen=True)
-class Case:
-    """Loads into one graph, one after the other."""
-
-    name: str
-    steps: Sequence[Step]
-
-
-def node(type: str, **data: Any) -> Row:
-    return {"type": type, "data": data}
-
-
-def edge(type: str, source: str, target: str, **data: Any) -> Row:
-    return {"edge": type, "from": source, "to": target, "data": data}
-
-
-def person(name: str, **data: Any) -> Row:
-    return node("Person", name=name, **data)
-
-
-def _blob(data: bytes) -> str:
-    return "base64:" + base64.b64encode(data).decode()
-
 
 #: Good lines before and behind the bad ones, so that these are in different parts.
 _FRONT = [person(f"front {n}") for n in range(6)]
@@ -260,7 +208,7 @@ _GOOD = [
         Step([person("b"), person("a", age=9), *_FRONT, person("b", age=4), person("a", age=5)],
              rows={"Person": 14}),
     ]),
-    Case("every_type", [
+    Case("values_of_all_sorts", [
         Step([
             node("Kit", no=str((1 << 64) - 1), big=str(-(1 << 63)), small=(1 << 32) - 1,
                  half=0.1, flag=False, at="2024-02-29T23:59:59.999+01:00",
@@ -280,12 +228,12 @@ _GOOD = [
         for mode in ("append", "overwrite")
     ]),
     Case("blobs", [
-        Step([person("a"), node("Note", id=ULID.format(1), text="t", file=_blob(b"")),
-              node("Note", id=ULID.format(2), text="u", file=_blob(bytes(range(256)) * 300)),
+        Step([person("a"), node("Note", id=ULID.format(1), text="t", file=blob(b"")),
+              node("Note", id=ULID.format(2), text="u", file=blob(bytes(range(256)) * 300)),
               node("Note", id=ULID.format(3), text="v"), *_FRONT,
               edge("Wrote", "a", ULID.format(2), at="2024-01-01T00:00:00Z")]),
-        Step([node("Note", id=ULID.format(2), text="w", file=_blob(b"new")), *_BACK,
-              node("Note", id=ULID.format(3), text="x", file=_blob(b"\0\n"))]),
+        Step([node("Note", id=ULID.format(2), text="w", file=blob(b"new")), *_BACK,
+              node("Note", id=ULID.format(3), text="x", file=blob(b"\0\n"))]),
         Step([node("Note", id=ULID.format(2), text="w")], rows={"Note": 3}),
     ]),
     Case("minted_ids", [
@@ -316,17 +264,125 @@ _MANY = Case("more_faults_than_are_told", [
 ])  # fmt: skip
 
 
+_SIXTY = range(60)
+
+
+def _twice(*columns: tuple[str, str], before: int = 1) -> list[Fault]:
+    """A fault on its own, and then lines with several, the hundredth fault in one of them."""
+    one: list[Fault] = [(columns[0][0], before, columns[0][1])]
+    return one + [(kind, before + n + 1, column) for n in _SIXTY for kind, column in columns]
+
+
+#: Whatever a part has of them, the first hundred are the same.
+_CUT = [
+    Case("cut_in_a_row_with_two_keys", [
+        Step([*(person(f"p{n}", mail=f"m{n}") for n in _SIXTY), person("z"), person("z"),
+              *(person(f"p{n}", mail=f"m{n}") for n in _SIXTY)], "append",
+             _twice(("repeated", "name"), ("unique", "mail"), before=62)),
+    ]),
+    Case("cut_in_a_row_with_two_rules", [
+        Step([person("p", level="x"), *(person(f"p{n}", level="x", code="x") for n in _SIXTY)],
+             mode, _twice(("enum", "level"), ("check", "code")))
+        for mode in ("append", "merge")
+    ]),
+    Case("cut_in_a_line_with_two_members", [
+        Step([person("p", zz=1), *(person(f"p{n}", zz=1, age="x") for n in _SIXTY)], "append",
+             _twice(("property", "zz"), ("type", "age"))),
+    ]),
+    Case("cut_in_a_table_with_two_columns", [
+        Step((), "append", [("type", n + 1, name) for n in range(150) for name in ("big", "small")],
+             tables={"Kit": pa.concat_tables(
+                 pa.table({"no": range(50 * n, 50 * n + 50), "small": [-1] * 50,
+                           "big": pa.array([1 << 63] * 50, pa.uint64())}) for n in range(3))}),
+    ]),
+    Case("cut_in_what_is_left_behind", [
+        Step([*(person(f"p{n}") for n in range(70)), *(person(f"p{n} x") for n in range(70)),
+              *(edge("Knows", f"p{n}", f"p{n} x", id=f"k{n}") for n in range(70)),
+              *(edge("Knows", f"p{n} x", f"p{n}", id=f"k{n} x") for n in range(70))]),
+        Step(_BACK, "overwrite", [("end", None, "Knows")] * 280),
+        Step([*(node("Team", name=f"t{n}") for n in range(140)),
+              *(edge("Leads", f"t{n}", "p0") for n in range(140))]),
+        Step([edge("Leads", "t0", "p0")], "overwrite", [("cardinality", None, "Leads")] * 139),
+    ]),
+]  # fmt: skip
+
+
 def _all_line_faults() -> Case:
-    """All bad lines in one file."""
+    """All bad lines in one file, in each mode."""
     lines: list[Row] = [*_FRONT]
     faults: list[Fault] = []
     for case in _LINE_FAULTS:
         step = case.steps[0]
         lines.append(step.lines[len(_FRONT)])
         faults += [(kind, len(lines), column) for kind, _, column in step.faults]
-    return Case("every_line_fault", [Step(lines, "append", faults)])
+    modes = ("append", "merge", "overwrite")
+    return Case("every_line_fault", [Step(lines, mode, faults) for mode in modes])
 
 
-CASES = [*_LINE_FAULTS, _all_line_faults(), *_RULES, *_GOOD, _MANY]
-#: On Spark the bad lines are loaded together.
-SPARK_CASES = CASES[len(_LINE_FAULTS) :]
+# --- tables, and texts that are embedded ---
+
+
+def _table(column: str, values: pa.Array | pa.ChunkedArray) -> dict[str, pa.Table]:
+    names = pa.array([f"p{n}" for n in range(len(values))])
+    return {"Person": pa.table({"name": names, column: values})}
+
+
+def _vectors(*values: object) -> pa.Array:
+    return pa.array(values, pa.list_(pa.float32(), 2))
+
+
+def _bad_table(name: str, column: str, values: pa.Array | pa.ChunkedArray, *faults: Fault) -> Case:
+    """A table with faults; a column that is wrong is not left out, whatever is allowed."""
+    tables = _table(column, values)
+    steps = [Step((), "append", faults, {"Person": 0}, tables=tables)]
+    if None in {line for _, line, _ in faults}:
+        steps.append(Step((), "merge", faults, options={"max_errors": 9}, tables=tables))
+    return Case(name, steps)
+
+
+_NAN, _INF = float("nan"), float("inf")
+_FAR = pa.array([0, 3_000_000, None], pa.int32()).cast(pa.date32())
+_TABLE_FAULTS = [
+    _bad_table("table_finite", "score", pa.array([1.0, _NAN, _INF, None]),
+               ("finite", 2, "score"), ("finite", 3, "score")),
+    _bad_table("table_vector", "spot", _vectors([1, 2], [_NAN, 0], None, [None, 1]),
+               ("vector", 2, "spot"), ("vector", 4, "spot")),
+    _bad_table("table_list", "tags", pa.array([["a"], [None], [], None]), ("list", 2, "tags")),
+    _bad_table("table_calendar", "born", _FAR, ("calendar", 2, "born")),
+    _bad_table("table_type", "age", pa.array([1, 1 << 40, 3, -(1 << 40)]),
+               ("type", 2, "age"), ("type", 4, "age")),
+    _bad_table("table_enum", "level", pa.array(["low", "mid"]).dictionary_encode(),
+               ("enum", 2, "level")),
+    _bad_table("table_wrong_column", "age", pa.array(["x"]), ("type", None, "age")),
+    _bad_table("table_wrong_column_in_chunks", "age", pa.chunked_array([["x"], ["y", "z"]]),
+               ("type", None, "age")),
+    _bad_table("table_unknown_column", "agee", pa.array([1]), ("column", None, "agee")),
+    _bad_table("table_key", "id", pa.array(["p0", "x", None]), ("key", 2, "id")),
+    Case("table_id", [
+        Step((), mode, [("id", 2, "id")], tables={
+            "Note": pa.table({"id": ["a", None, "b"], "text": ["x", "y", "z"]}),
+        })
+        for mode in ("append", "merge", "overwrite")
+    ]),
+]  # fmt: skip
+
+_EMBEDDED = Case(
+    "embedded",
+    [
+        Step([
+            node("Doc", slug=f"d{n}", body=f"text {n}") for n in range(9)
+        ], "append", rows={"Doc": 9}),
+        Step([
+            node("Doc", slug="d1", body="new"), node("Doc", slug="e"),
+            node("Doc", slug="f", body=""),
+        ], "merge", [("required", 2, "vector"), ("required", 3, "vector")], {"Doc": 9}),
+        Step([node("Doc", slug="d1", body="new"), node("Doc", slug="e", body="é")], "overwrite",
+             rows={"Doc": 2}),
+    ],
+    'node Doc { slug: String @key  body: String?  vector: Vector(16) @embed("body") }',
+)  # fmt: skip
+
+CASES = [
+    *_LINE_FAULTS, _all_line_faults(), *_RULES, *_GOOD, _MANY, *_CUT, *_TABLE_FAULTS, _EMBEDDED,
+    *TYPE_CASES,
+]  # fmt: skip

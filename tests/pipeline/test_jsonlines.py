@@ -419,9 +419,9 @@ def test_all_faults_of_a_line_are_told() -> None:
     found = [(f.line, f.kind, f.column) for f in faults("", line)]
     assert found == [
         (2, "type", "age"),
-        (2, "type", "score"),
-        (2, "property", "nope"),
         (2, "required", "name"),
+        (2, "property", "nope"),
+        (2, "type", "score"),
     ]
 
 
@@ -482,7 +482,10 @@ def check(data: bytes, catalog: Catalog) -> Parsed:
     texts = [line.removesuffix(b"\r") for line in data.split(b"\n")]
     reader = LineReader(catalog, None)
     for number in parsed.bad_lines:
-        assert reader.read(texts[number - 1], number) == [f for f in shown if f.line == number]
+        alone = reader.read(texts[number - 1], number)
+        assert isinstance(alone, list)
+        alone.sort(key=lambda fault: (fault.column or "", fault.reason))
+        assert alone == [f for f in shown if f.line == number]
     return parsed
 
 

@@ -20,7 +20,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import csv as pa_csv
@@ -35,7 +34,8 @@ from omnigraph.storage.tables import ROW_ID
 from omnigraph.writes.conform import conform
 from omnigraph.writes.validate import Violations
 from tests.pipeline.clusters import engine_on
-from tests.pipeline.load_cases import CASES, SCHEMA, SPARK_CASES, Case, Step, edge, node, person
+from tests.pipeline.load_cases import CASES, SCHEMA
+from tests.pipeline.steps import Case, Step, edge, node, person
 
 # The first test also starts Java, and the first one on a cluster starts that.
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(180)]
@@ -44,21 +44,29 @@ _NEW_ID = re.compile(rb'"[0-7][0-9A-HJKMNP-TV-Z]{25}"')
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("template") / "graph"
-    omnigraph.init(place, SCHEMA).close()
-    return place
+def templates(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str | None], Path]:
+    """Empty graphs to copy, by their schemas."""
+    made: dict[str, Path] = {}
+
+    def of(schema: str | None) -> Path:
+        schema = schema or SCHEMA
+        if schema not in made:
+            made[schema] = tmp_path_factory.mktemp("template") / "graph"
+            omnigraph.init(made[schema], schema).close()
+        return made[schema]
+
+    return of
 
 
 @pytest.fixture
-def new_graph(template: Path, tmp_path: Path) -> Callable[[], Graph]:
+def new_graph(templates: Callable[[str | None], Path], tmp_path: Path) -> Callable[..., Graph]:
     """Makes empty graphs."""
     count = iter(range(100))
 
-    def make() -> Graph:
+    def make(schema: str | None = None) -> Graph:
         place = tmp_path / f"graph{next(count)}"
-        shutil.copytree(template, place)
-        settings = Settings(external_blobs=(tmp_path.as_uri(),))
+        shutil.copytree(templates(schema), place)
+        settings = Settings(external_blobs=(tmp_path.as_uri(),), embed_provider="mock")
         return omnigraph.open(place, settings=settings)
 
     return make
@@ -95,16 +103,19 @@ def outcome(call: Callable[[], Any]) -> dict[str, Any]:
     return {**{k: told[k] for k in ("mode", "lines", "skipped", "tables")}, "faults": faults}
 
 
-def run_case(case: Case, graph: Graph, file: Path, parts: int = 1, **options: Any) -> list[Any]:
+def run_case(case: Case, graph: Graph, folder: Path, parts: int = 1, **options: Any) -> list[Any]:
     """The outcome and the content after each step."""
     found: list[Any] = []
     rows: list[bytes] = []
     head = graph.snapshot().commit
     for step in case.steps:
-        file.write_bytes(step.text)
+        source: Any = step.tables
+        if source is None:
+            source = folder / step.file
+            source.write_bytes(step.text)
         all_options = {"mode": step.mode, **step.options, **options}
         with in_parts(len(step.text) // parts + 1) if parts > 1 else nullcontext():
-            answer = outcome(lambda: graph.load(file, **all_options))  # noqa: B023
+            answer = outcome(lambda: graph.load(source, **all_options))  # noqa: B023
         snapshot = graph.snapshot()
         if snapshot.commit != head:
             head, rows = snapshot.commit, content(graph)
@@ -113,17 +124,9 @@ def run_case(case: Case, graph: Graph, file: Path, parts: int = 1, **options: An
     return found
 
 
-def test_every_kind_of_fault_is_in_a_case() -> None:
-    kinds = {kind for case in CASES for step in case.steps for kind, _, _ in step.faults}
-    assert kinds == {
-        "json", "duplicate", "member", "type_name", "property", "type", "end", "required", "enum",
-        "range", "check", "blob", "key", "repeated", "exists", "unique", "cardinality",
-    }  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def expected(
-    template: Path, tmp_path_factory: pytest.TempPathFactory
+    templates: Callable[[str | None], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[Case], list[Any]]:
     """What comes of a case in this process, at once; found out when it is asked for first."""
     found: dict[str, list[Any]] = {}
@@ -131,9 +134,11 @@ def expected(
     def of(case: Case) -> list[Any]:
         if case.name not in found:
             folder = tmp_path_factory.mktemp("expected")
-            shutil.copytree(template, folder / "graph")
-            with omnigraph.open(folder / "graph") as graph:
-                found[case.name] = run_case(case, graph, folder / "input.jsonl", engine="local")
+            shutil.copytree(templates(case.schema), folder / "graph")
+            with omnigraph.open(
+                folder / "graph", settings=Settings(embed_provider="mock")
+            ) as graph:
+                found[case.name] = run_case(case, graph, folder, engine="local")
         return found[case.name]
 
     return of
@@ -148,7 +153,8 @@ def test_a_load_does_what_the_case_says(case, expected):
             wanted = sorted(step.faults, key=lambda f: (f[1] or 0, f[2] or "", f[0]))[:100]
             key = lambda f: (f[1] or 0, f[2] or "", f[0])  # noqa: E731
             assert sorted([(f.kind, f.line, f.column) for f in told], key=key) == wanted
-            assert {f.file for f in told if f.line is not None} <= {"input.jsonl"}
+            file = None if step.tables is not None else step.file
+            assert {f.file for f in told if f.line is not None} <= {file}
         else:
             assert "totals" not in found, found
         types = Counter(next(iter(json.loads(row).values())) for row in rows)
@@ -157,15 +163,17 @@ def test_a_load_does_what_the_case_says(case, expected):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_parts_and_buckets_make_no_difference(case, expected, new_graph, tmp_path):
-    found = run_case(case, new_graph(), tmp_path / "input.jsonl", 5, engine="local")
+    found = run_case(case, new_graph(case.schema), tmp_path, 5, engine="local")
     assert found == expected(case)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_batches_are_refused_and_accepted_alike(case, expected, new_graph):
-    graph = new_graph()
+    graph = new_graph(case.schema)
     for step, (found, rows) in zip(case.steps, expected(case), strict=True):
-        if step.options or parse(step.text, graph.catalog, None).faults.total:
+        if step.options or step.file != "input.jsonl" or case.name == "embedded":
+            return
+        if parse(step.text, graph.catalog, None).faults.total:
             return
         if "totals" in found:
             with pytest.raises(OmnigraphError):
@@ -177,6 +185,8 @@ def test_batches_are_refused_and_accepted_alike(case, expected, new_graph):
 
 def as_batches(graph: Graph, step: Step) -> Any:
     """The rows of a step as batches; of a merge, only the last with each id."""
+    if step.tables is not None:
+        return {name: (step.mode, table) for name, table in step.tables.items()}
     found = {}
     for name, rows in parse(step.text, graph.catalog, None).rows.items():
         type = graph.catalog.table(name)
@@ -204,22 +214,10 @@ def spark(spark_master: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     return engine_on(spark_master, monkeypatch).session
 
 
-#: So many cases are loaded in one test, since each is a matter of less than a second.
-_PORTIONS = 4
-#: What a cluster could do otherwise: errors and files of its own, all modes, blobs.
-_ON_A_CLUSTER = ("every_line_fault", "exists", "unique_of_rows_that_lose", "every_type", "blobs")
-
-
-@pytest.mark.parametrize("portion", range(_PORTIONS))
-def test_spark_makes_no_difference(portion, spark, spark_master, expected, new_graph, tmp_path):
-    cases = SPARK_CASES
-    if spark_master.startswith("spark:"):
-        cases = [case for case in cases if case.name in _ON_A_CLUSTER]
-    for case in cases[portion::_PORTIONS]:
-        wanted = expected(case)
-        options = {"engine": "spark", "spark": spark}
-        found = run_case(case, new_graph(), tmp_path / "input.jsonl", 3, **options)
-        assert found == wanted, case.name
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_spark_makes_no_difference(case, spark, expected, new_graph, tmp_path):
+    graph = new_graph(case.schema)
+    assert run_case(case, graph, tmp_path, 2, engine="spark", spark=spark) == expected(case)
 
 
 # --- other sources ---
@@ -284,23 +282,27 @@ def write_files(graph: Graph, folder: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("where", ["local", "spark"])
-def test_all_sources_give_the_same_rows(where, new_graph, tmp_path, request):
-    options: dict[str, Any] = {"engine": where}
-    if where == "spark":
-        options["spark"] = request.getfixturevalue("local_spark_engine").session
+def check_all_sources(
+    new_graph: Callable[..., Graph], folder: Path, size: int, **options: Any
+) -> None:
     graph = new_graph()
-    sources = write_files(graph, tmp_path)
+    sources = write_files(graph, folder)
     graph.load(sources["folder"][0], engine="local", mode="append")
     wanted = content(graph)
     assert len(wanted) == len(_LINES)
     for name, (source, more) in sources.items():
-        if name == "folder" and where == "local":
-            continue
         graph = new_graph()
-        with in_parts(500 if where == "local" else 2000):
+        with in_parts(size):
             graph.load(source, mode="append", **more, **options)
         assert content(graph) == wanted, name
+
+
+def test_all_sources_give_the_same_rows(new_graph, tmp_path):
+    check_all_sources(new_graph, tmp_path, 500, engine="local")
+
+
+def test_all_sources_give_the_same_rows_on_spark(new_graph, tmp_path, spark):
+    check_all_sources(new_graph, tmp_path, 2000, engine="spark", spark=spark)
 
 
 def test_pandas_rows_and_data_frames(new_graph, local_spark_engine):
@@ -324,55 +326,10 @@ def test_pandas_rows_and_data_frames(new_graph, local_spark_engine):
         other.load(frame)
 
 
-def _table_with(graph: Graph, column: str, values: pa.Array) -> pa.Table:
-    names = pa.array([f"p{n}" for n in range(len(values))])
-    return pa.table({"name": names, column: values})
-
-
-def _vectors(*values: Any) -> pa.Array:
-    return pa.array(values, pa.list_(pa.float32(), 2))
-
-
-_TABLE_FAULTS: dict[str, tuple[str, pa.Array, list[tuple[str, int | None, str | None]]]] = {
-    "finite": ("score", pa.array([1.0, float("nan"), float("inf"), None]),
-               [("finite", 2, "score"), ("finite", 3, "score")]),
-    "vector": ("spot", _vectors([1, 2], [float("nan"), 0], None, [None, 1]),
-               [("vector", 2, "spot"), ("vector", 4, "spot")]),
-    "list": ("tags", pa.array([["a"], [None], [], None]), [("list", 2, "tags")]),
-    "calendar": ("born", pa.array([0, 3_000_000, None], pa.int32()).cast(pa.date32()),
-                 [("calendar", 2, "born")]),
-    "type": ("age", pa.array([1, 1 << 40, 3, -(1 << 40)]),
-             [("type", 2, "age"), ("type", 4, "age")]),
-    "enum": ("level", pa.array(["low", "mid"]).dictionary_encode(), [("enum", 2, "level")]),
-    "wrong_column": ("age", pa.array(["x"]), [("type", None, "age")]),
-    "unknown_column": ("agee", pa.array([1]), [("column", None, "agee")]),
-    "key": ("id", pa.array(["p0", "x", None]), [("key", 2, "id")]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("where", ["local", "spark"])
-def test_faults_of_tables(where, new_graph, request):
-    options: dict[str, Any] = {"engine": where}
-    if where == "spark":
-        options["spark"] = request.getfixturevalue("local_spark_engine").session
-    graph = new_graph()
-    for name, (column, values, faults) in _TABLE_FAULTS.items():
-        table = _table_with(graph, column, values)
-        with pytest.raises(LoadError) as caught:
-            graph.load({"Person": table}, mode="append", **options)
-        told = [(f.kind, f.line, f.column) for f in caught.value.faults]
-        assert told == faults, name
-        assert not any("of the batch" in f.reason for f in caught.value.faults)
-        if None in {line for _, line, _ in faults}:
-            # A column is not left out, however many faults are allowed.
-            with pytest.raises(LoadError):
-                graph.load({"Person": table}, mode="append", max_errors=9, **options)
-    assert content(graph) == []
-
-
 def test_more_values_that_do_not_fit_than_python_recurses(new_graph):
     count = 20_000
-    table = _table_with(new_graph(), "age", pa.array([1 << 40] * count))
+    names = pa.array([f"p{n}" for n in range(count)])
+    table = pa.table({"name": names, "age": pa.array([1 << 40] * count)})
     with pytest.raises(LoadError) as caught:
         new_graph().load({"Person": table}, engine="local")
     assert caught.value.totals == {"type": count}
@@ -460,44 +417,3 @@ def test_a_node_may_have_a_property_called_from(tmp_path):
     graph.load(tmp_path / "Mail.parquet", engine="local")
     graph.load(tmp_path / "Mail.csv", engine="local")
     assert graph.snapshot().read("Mail").to_pylist() == [{"id": "a", "from": "a", "to": "b"}]
-
-
-# --- large ---
-
-
-def test_fifty_faults_in_many_lines(new_graph, tmp_path):
-    """All faults are told with their lines, wherever the file is cut."""
-    kinds = [
-        ("{", "json", None),
-        ('{"type":"Person","data":{"name":"x","agee":1}}', "property", "agee"),
-        ('{"type":"Person","data":{"name":"x","age":"y"}}', "type", "age"),
-        ('{"type":"Person","data":{"name":"x","age":999}}', "range", "age"),
-        ('{"type":"Person","data":{"name":"x","code":"x"}}', "check", "code"),
-        ('{"type":"Person","data":{"name":"x","level":"x"}}', "enum", "level"),
-        ('{"type":"Person","data":{"age":1}}', "required", "name"),
-        ('{"type":"Person","data":{"name":"n0"}}', "repeated", "name"),
-        ('{"type":"Nobody","data":{}}', "type_name", "type"),
-        ('{"edge":"Knows","from":"n0","to":"x"}', "end", "to"),
-    ]
-    count = 100_000
-    lines = [f'{{"type":"Person","data":{{"name":"n{n}","age":{n % 150}}}}}' for n in range(count)]
-    lines[5] = lines[6] = ""
-    places = np.linspace(10, count - 1, 50).astype(int).tolist()
-    faults = []
-    for number, place in enumerate(places):
-        text, kind, column = kinds[number % len(kinds)]
-        # Rows with the same key are faults of the second one: keep names apart.
-        lines[place] = (
-            text.replace('"x"', f'"x{number}"')
-            if kind != "enum"
-            else text.replace('"name":"x"', f'"name":"x{number}"')
-        )
-        faults.append((kind, place + 1, column))
-    file = tmp_path / "input.jsonl"
-    file.write_text("\n".join(lines))
-    size = file.stat().st_size
-    for parts in (1, 7):
-        with in_parts(size // parts + 1), pytest.raises(LoadError) as caught:
-            new_graph().load(file, engine="local", mode="append")
-        assert [(f.kind, f.line, f.column) for f in caught.value.faults] == faults
-        assert caught.value.totals == dict.fromkeys(sorted(k[1] for k in kinds), 5)

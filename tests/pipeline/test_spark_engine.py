@@ -21,6 +21,7 @@ from omnigraph.errors import (
 from omnigraph.pipeline.engine import LocalEngine, Silent
 from omnigraph.pipeline.spark_engine import SparkEngine
 from tests.pipeline.clusters import engine_on
+from tests.pipeline.interrupts import interrupt_when
 
 # The first test also starts Java, and the first one on a cluster starts that.
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(180)]
@@ -83,6 +84,11 @@ def test_no_tasks_are_no_job(spark_engine):
 def test_there_is_a_place_for_two_tasks(spark_engine):
     assert spark_engine.name == "spark"
     assert spark_engine.parallelism == 2
+
+
+def test_a_session_has_what_was_configured_after_java_has_started(spark_engine, spark_master):
+    memory = spark_engine.session.sparkContext.getConf().get("spark.executor.memory")
+    assert memory == ("512m" if spark_master.startswith("spark:") else None)
 
 
 def test_tasks_run_in_other_processes_with_this_package(spark_engine, spark_master):
@@ -187,22 +193,6 @@ def test_progress_is_told_while_tasks_end(local_spark_engine):
     assert len(told.done) > 1
 
 
-def interrupt_when(marker: Path) -> threading.Thread:
-    """Press Ctrl-C as soon as a file is there."""
-
-    def press() -> None:
-        deadline = time.monotonic() + 60
-        while not marker.exists():
-            if time.monotonic() > deadline:
-                return
-            time.sleep(0.02)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=press, daemon=True)
-    thread.start()
-    return thread
-
-
 def test_an_interrupt_cancels_the_job_and_the_session_lives_on(spark_engine, tmp_path):
     marker = tmp_path / "running"
 
@@ -219,6 +209,24 @@ def test_an_interrupt_cancels_the_job_and_the_session_lives_on(spark_engine, tmp
     assert spark_engine.session.sparkContext.statusTracker().getActiveJobsIds() == []
     assert spark_engine.map(double, [1, 2], "double", Silent()) == [2, 4]
     assert time.monotonic() - began < 30
+
+
+def test_no_task_goes_on_when_an_interrupt_is_told(spark_engine, tmp_path):
+    """Whoever interrupted it deletes what tasks have written; they must not write more."""
+    written = tmp_path / "written"
+
+    def write(_: int) -> None:
+        for _ in range(6000):
+            written.touch()
+            time.sleep(0.01)
+
+    thread = interrupt_when(written)
+    with pytest.raises(KeyboardInterrupt):
+        spark_engine.map(write, range(2), "write", Silent())
+    thread.join()
+    written.unlink()
+    time.sleep(1.5)
+    assert not written.exists()
 
 
 def test_progress_that_fails_cancels_the_job(local_spark_engine):

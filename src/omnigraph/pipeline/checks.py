@@ -14,9 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.errors import LoadFault
 from omnigraph.language import EdgeType
 from omnigraph.language.types import STRING
 from omnigraph.language.values import show
+from omnigraph.pipeline.faults import MOST_SHOWN, Faults
 from omnigraph.pipeline.key_sets import (
     KeySet,
     bounded,
@@ -72,13 +74,13 @@ class Checked:
         broken: Where the keys are that break rules.
         decided: Of a merge, where it is told which rows are not the last ones with their id, and
             which take the place of others.
-        loose: Faults without rows in the input: edges that would lose an end.
+        loose: Faults without rows in the input: edges that would lose an end, and nodes of the
+            graph that would have too few edges.
     """
 
     broken: list[str] = field(default_factory=list)
     decided: str | None = None
-    loose: list[tuple[str, str, str]] = field(default_factory=list)
-    loose_count: int = 0
+    loose: list[Faults] = field(default_factory=list)
 
 
 def check_bucket(task: CheckTask) -> Checked:
@@ -200,14 +202,13 @@ class _Check:
                 if target != type or not len(gone):
                     continue
                 kept = self.site.open(edge.name).find(column, gone, ["id", column])
-                self.made.loose_count += kept.num_rows
-                for row in kept.sort_by("id").slice(0, 100).to_pylist():
-                    reason = (
-                        f"{edge.name} {show(row['id'])} stays, but the {type}"
-                        f" {show(row[column])} it {'starts' if column == 'src' else 'ends'} at"
-                        " would be gone; overwrite the edges as well"
-                    )
-                    self.made.loose.append(("end", edge.name, reason))
+                reasons = [
+                    f"{edge.name} {show(row['id'])} stays, but the {type}"
+                    f" {show(row[column])} it {'starts' if column == 'src' else 'ends'} at"
+                    " would be gone; overwrite the edges as well"
+                    for row in kept.take(_first_told(kept["id"])).to_pylist()
+                ]
+                self.refuse_loose("end", edge.name, reasons, kept.num_rows)
 
     # --- unique groups ---
 
@@ -330,10 +331,10 @@ class _Check:
             in_input = pc.is_in(others, value_set=self.texts("id", edge.source))
             ids = KeySet("id", edge.source)
             self.refuse_one(edge.source, "id", "id", reason, others.filter(in_input), ids)
-            for text in others.filter(pc.invert(in_input)).to_pylist():
-                self.made.loose_count += 1
-                fault = ("cardinality", edge.name, reason.format(show(text)))
-                self.made.loose.append(fault)
+            left = others.filter(pc.invert(in_input))
+            told = left.take(_first_told(left)).to_pylist()
+            reasons = [reason.format(show(text)) for text in told]
+            self.refuse_loose("cardinality", edge.name, reasons, len(left))
 
     def refuse_one(
         self, type: str, column: str, shown: str, reason: str, texts: pa.Array, key: KeySet
@@ -347,6 +348,13 @@ class _Check:
             [("part", "min")]
         )  # fmt: skip
         self.refuse("cardinality", type, column, shown, reason, "one", first, "part_min")
+
+    def refuse_loose(self, kind: str, edge: str, reasons: list[str], count: int) -> None:
+        """Refuse what is in the graph and not in the input; the first of them are told."""
+        if count:
+            faults = Faults.of([LoadFault(kind, None, None, edge, reason) for reason in reasons])
+            faults.count(kind, count - len(reasons))
+            self.made.loose.append(faults)
 
     def refuse_rows(
         self, kind: str, type: str, column: str, shown: str, reason: str, rows: pa.Table
@@ -372,6 +380,12 @@ class _Check:
             table = pa.table({"text": keys["text"], "part": keys[part]})
             broken = Broken(kind, type, column, shown, reason, how, packed(table))
             self.made.broken.append(self.site.put("broken", broken))
+
+
+def _first_told(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The places of the texts that messages are told about, in the order of the messages."""
+    # There they stand in quotes.
+    return pc.sort_indices(pc.binary_join_element_wise(texts, '"', ""))[:MOST_SHOWN]
 
 
 def _last(keys: pa.Table) -> pa.Table:

@@ -105,14 +105,11 @@ def _typed(table: pa.Table, file: str, type: TableType, before: int) -> CsvBlock
         for place, reason in wrong:
             good[place] = False
             found.append(LoadFault("type", file, before + place + 1, name, reason))
-    faults = Faults()
-    for fault in sorted(found, key=lambda fault: fault.line or 0):
-        faults.add(fault)
     lines = before + 1 + np.arange(table.num_rows)
     typed = pa.Table.from_arrays(made, names=table.column_names)
     if not good.all():
         typed, lines = typed.filter(pa.array(good)), lines[good]
-    return CsvBlock(typed, lines, faults, table.num_rows)
+    return CsvBlock(typed, lines, Faults.of(found), table.num_rows)
 
 
 def _column(texts: pa.Array, type: ValueType) -> tuple[pa.Array, list[tuple[int, str]]]:

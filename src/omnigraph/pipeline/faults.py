@@ -6,7 +6,7 @@ The first hundred faults in the order of files and lines are told, all are count
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from omnigraph.errors import LoadFault
@@ -26,11 +26,10 @@ class Faults:
         """How many there are."""
         return sum(self.counts.values())
 
-    def add(self, fault: LoadFault) -> None:
-        """Note one fault; they come in the order of lines."""
-        self.counts[fault.kind] += 1
-        if len(self.shown) < MOST_SHOWN:
-            self.shown.append(fault)
+    @staticmethod
+    def of(faults: Sequence[LoadFault]) -> Faults:
+        """All faults of a part: the first are told, however it was cut out of its input."""
+        return Faults(sorted(faults, key=_order)[:MOST_SHOWN], Counter(f.kind for f in faults))
 
     def count(self, kind: str, more: int) -> None:
         """Note faults that are not told one by one."""
@@ -44,11 +43,21 @@ class Faults:
 
 
 def together(parts: Iterable[Faults]) -> Faults:
-    """The faults of several parts, in the order of files and lines."""
+    """The faults of several parts, in the order of files and lines.
+
+    What is wrong with a whole column is told once, however many parts have it.
+    """
     shown: list[LoadFault] = []
     counts: Counter[str] = Counter()
     for part in parts:
         shown += part.shown
         counts.update(part.counts)
-    shown.sort(key=lambda f: (f.file or "", f.line or 0, f.column or "", f.reason))
-    return Faults(shown[:MOST_SHOWN], counts)
+    once = list(dict.fromkeys(fault for fault in shown if fault.line is None))
+    lined = [fault for fault in shown if fault.line is not None]
+    counts.subtract(fault.kind for fault in shown if fault.line is None)
+    counts.update(fault.kind for fault in once)
+    return Faults(sorted(once + lined, key=_order)[:MOST_SHOWN], counts)
+
+
+def _order(fault: LoadFault) -> tuple[str, int, str, str]:
+    return fault.file or "", fault.line or 0, fault.column or "", fault.reason

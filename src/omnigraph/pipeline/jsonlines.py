@@ -140,12 +140,8 @@ class _Block:
             for type in self._catalog.tables()
             if self._has_rows(type.name)
         }
-        self._faults.sort(key=lambda fault: fault.line or 0)
-        faults = Faults()
-        for fault in self._faults:
-            faults.add(fault)
-        bad = dict.fromkeys(fault.line for fault in self._faults if fault.line is not None)
-        return Parsed(rows, faults, len(self._starts), list(bad))
+        bad = sorted({fault.line for fault in self._faults if fault.line is not None})
+        return Parsed(rows, Faults.of(self._faults), len(self._starts), bad)
 
     def _has_rows(self, type: str) -> bool:
         found = self._gathered.get(type)

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from ulid import ULID
 
 from omnigraph import failpoints
+from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import LoadError, LoadFault, OmnigraphError, ReadSetConflict, UsageError
 from omnigraph.history.repository import Repository
 from omnigraph.language import EdgeType, NodeType
@@ -174,7 +174,7 @@ class Loading:
     lines: int = 0
     bad: int = 0
     skipped: Faults = field(default_factory=Faults)
-    _folder: str = field(default_factory=lambda: f"{SCRATCH}/{ULID()}")
+    _folder: str = field(default_factory=lambda: f"{SCRATCH}/{new_ulid()}")
     _written: list[tuple[TableRef, list[WrittenFile]]] = field(default_factory=list)
     #: The protocol has what was prepared: it may become part of the graph at any later time.
     _handed: bool = False
@@ -364,13 +364,7 @@ class Loading:
                 whole.append(one.faults.moved(before[part.number]))
                 if one.rejected:
                     raw[f"located {part.number}"] = list(one.rejected)
-        for check in checked:
-            if check.loose_count:
-                loose = Faults()
-                for kind, column, reason in check.loose:
-                    loose.add(LoadFault(kind, None, None, column, reason))
-                loose.count("end", check.loose_count - len(check.loose))
-                whole.append(loose)
+        whole += [loose for check in checked for loose in check.loose]
         every = together([found, *whole])
         if self.options.rejects is not None and every.total:
             self._keep_rejected(every, [line for lines in raw.values() for line in lines])

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from omnigraph.errors import LoadFault
 from omnigraph.language.values import show
 from omnigraph.pipeline.checks import Broken
-from omnigraph.pipeline.faults import Faults, together
+from omnigraph.pipeline.faults import Faults
 from omnigraph.pipeline.inputs import Part, read_part
 from omnigraph.pipeline.key_sets import group_columns, group_texts
 from omnigraph.pipeline.scratch import Site, unpacked
@@ -58,14 +58,10 @@ def locate(task: LocateTask) -> Located:
             )
         for broken in all_broken:
             found += _faults(broken, texts, lines_of[type], task.staged.number, file)
-    found.sort(key=lambda fault: fault.line or 0)
-    faults = Faults()
-    for fault in found:
-        faults.add(fault)
     rejected: tuple[bytes, ...] = ()
     if task.keep_rejected and task.part is not None and task.part.format == "jsonl" and found:
         rejected = _lines(task, {fault.line for fault in found if fault.line is not None})
-    return Located(together([faults]), rejected)
+    return Located(Faults.of(found), rejected)
 
 
 def _texts(site: Site, staged: StagedPart, type: str, column: str) -> pa.Array:

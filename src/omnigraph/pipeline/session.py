@@ -259,10 +259,12 @@ def _start(master: str, configured: Mapping[str, str]) -> SparkSession:
         given = _gateway(master, configured)
         try:
             conf = SparkConf(_jvm=SparkContext._jvm)
-            for name, value in (_options(master) | _sockets(master)).items():
-                if name not in configured:
-                    # One who submitted this program has set what he wants already.
-                    (conf.setIfMissing if given else conf.set)(name, value)
+            # Java knows only what was configured when it started.
+            options = _options(master) | _sockets(master) | dict(configured)
+            options.pop("spark.remote", None)
+            for name, value in options.items():
+                # One who submitted this program has set what he wants already.
+                (conf.setIfMissing if given else conf.set)(name, value)
             conf.setMaster(master)
             if conf.get("spark.app.name", "pyspark-shell") == "pyspark-shell":
                 conf.setAppName("omnigraph")

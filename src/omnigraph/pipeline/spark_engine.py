@@ -1,15 +1,17 @@
 """Runs tasks on Spark's Python workers.
 
-Every task is a row of its own partition, and gives back one small value. What a task raises comes
+Every task is a partition of its own, and gives back one small value. What a task raises comes
 back as a value too: Spark only tries again what died, and the driver raises what the task raised.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import pickle
 import struct
 import threading
+import time
 import traceback
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -73,8 +75,7 @@ class SparkEngine:
         progress.stage(label, len(tasks))
         if not tasks:
             return []
-        frame = _rows_of(self._session, tasks).mapInArrow(_of_tasks(function), _OUTCOMES)
-        outcomes = self._run(frame, label, progress, len(tasks))
+        outcomes = self._run(lambda: _of_each(self._session, function, tasks), label, progress)
         missing = len(tasks) - len(outcomes)
         if missing:
             raise StorageError(f"{label}: Spark gave no result of {missing} tasks", transient=True)
@@ -108,17 +109,19 @@ class SparkEngine:
         """
         progress.stage(label, 0)
         outcomes = self._run(
-            frame.mapInArrow(_of_partitions(function), _OUTCOMES), label, progress, None
+            lambda: _collected(frame.mapInArrow(_of_partitions(function), _OUTCOMES)),
+            label,
+            progress,
         )
         results = _opened(outcomes, label)
         progress.advance(len(results))
         return results
 
     def _run(
-        self, frame: DataFrame, label: str, progress: Progress, total: int | None
+        self, work: Callable[[], dict[int, bytes]], label: str, progress: Progress
     ) -> dict[int, bytes]:
-        """Run the job of a frame of outcomes, which an interrupt cancels."""
-        job = _Job(self._session, frame, label, total)
+        """Do work that is a job of Spark, which an interrupt cancels."""
+        job = _Job(self._session, work, label)
         job.start()
         told = 0
         try:
@@ -140,19 +143,20 @@ class _Job:
     """
 
     def __init__(
-        self, session: SparkSession, frame: DataFrame, label: str, total: int | None
+        self, session: SparkSession, work: Callable[[], dict[int, bytes]], label: str
     ) -> None:
         from pyspark import InheritableThread
 
         self.ended = threading.Event()
         self.done = 0
         self._session = session
-        self._frame = frame
+        self._job = work
         self._label = label
-        self._total = total
         self._tag = f"omnigraph-{uuid.uuid4().hex}"
-        self._cancelled = threading.Event()
-        self._table: pa.Table | None = None
+        self._cancelled = False
+        #: The job has ended or is cancelled: there is something to do for who watches.
+        self._woken = threading.Event()
+        self._outcomes: dict[int, bytes] = {}
         self._fault: BaseException | None = None
         self._threads = [
             InheritableThread(target=target, session=session, daemon=True, name="omnigraph-spark")
@@ -164,18 +168,18 @@ class _Job:
             thread.start()
 
     def cancel(self) -> None:
-        """Stop the job and wait until it has stopped."""
-        self._cancelled.set()
-        self.ended.wait(_PATIENCE)
+        """Stop the job and wait until all of its tasks have stopped."""
+        self._cancelled = True
+        self._woken.set()
+        for thread in self._threads:
+            thread.join(_PATIENCE)
 
     def outcomes(self) -> dict[int, bytes]:
         for thread in self._threads:
             thread.join(_PATIENCE)
         if self._fault is not None:
             raise _explained(self._fault, self._label) from self._fault
-        assert self._table is not None
-        indexes, outcomes = (self._table.column(i).to_pylist() for i in (0, 1))
-        return dict(zip(indexes, outcomes, strict=True))
+        return self._outcomes
 
     def _work(self) -> None:
         try:
@@ -185,24 +189,33 @@ class _Job:
                 context = self._session.sparkContext
                 context.addJobTag(self._tag)
                 context.setJobDescription(self._label)
-            self._table = self._frame.toArrow()
+            self._outcomes = self._job()
         except BaseException as fault:
             self._fault = fault
         finally:
             self.ended.set()
+            self._woken.set()
 
     def _watch(self) -> None:
         while not self.ended.is_set():
             try:
-                if self._cancelled.wait(_TICK):
+                self._woken.wait(_TICK)
+                if self._cancelled:
                     # Again and again: the job may not have begun when it was cancelled first.
                     self._interrupt()
                     self.ended.wait(_TICK)
-                elif not is_connect(self._session):
+                elif not self.ended.is_set() and not is_connect(self._session):
                     self.done = max(self.done, self._finished())
             except Exception:
                 # The job itself tells what is wrong with Spark.
                 self.ended.wait(_TICK)
+        if (self._cancelled or self._fault is not None) and not is_connect(self._session):
+            # The job has ended, but its tasks may go on for a while, and write what nobody
+            # would delete any more.
+            deadline = time.monotonic() + _PATIENCE
+            with contextlib.suppress(Exception):
+                while self._running() and time.monotonic() < deadline:
+                    time.sleep(_TICK / 4)
 
     def _interrupt(self) -> None:
         if is_connect(self._session):
@@ -212,18 +225,20 @@ class _Job:
 
     def _finished(self) -> int:
         """How many tasks of the job's last stage are finished."""
+        stages = self._stages()
+        return int(stages[-1].numCompletedTasks) if stages else 0
+
+    def _running(self) -> int:
+        """How many tasks of the job run."""
+        return sum(stage.numActiveTasks for stage in self._stages())
+
+    def _stages(self) -> list[Any]:
         context: Any = self._session.sparkContext
-        jobs = list(context._jsc.sc().statusTracker().getJobIdsForTag(self._tag))
         tracker = context.statusTracker()
-        finished = 0
-        for number in sorted(jobs):
-            job = tracker.getJobInfo(number)
-            stages = sorted(job.stageIds) if job else []
-            # Tasks come from a stage that divides them, which may be a job of its own.
-            if len(stages) > (0 if self._total is None else 1):
-                stage = tracker.getStageInfo(stages[-1])
-                finished = stage.numCompletedTasks if stage else finished
-        return finished
+        jobs = sorted(context._jsc.sc().statusTracker().getJobIdsForTag(self._tag))
+        found = [job for number in jobs if (job := tracker.getJobInfo(number))]
+        stages = [number for job in found for number in sorted(job.stageIds)]
+        return [stage for number in stages if (stage := tracker.getStageInfo(number))]
 
 
 # --- between the two ---------------------------------------------------------------------------
@@ -253,17 +268,29 @@ def _parallelism(session: SparkSession) -> int:
     return max(1, session.range(1 << 14).select(spark_partition_id()).distinct().count())
 
 
-def _rows_of(session: SparkSession, tasks: Sequence[object]) -> DataFrame:
-    """A row per task, each in a partition of its own."""
+def _of_each(
+    session: SparkSession, function: Callable[[Task], Result], tasks: Sequence[Task]
+) -> dict[int, bytes]:
+    """Run a function on tasks, each in a partition of its own; gives the outcomes by number."""
+    packed = [_packed(task) for task in tasks]
+    if not is_connect(session):
+        # Without a plan and a shuffle a small job takes half the time.
+        context = session.sparkContext
+        pairs = context.parallelize(list(enumerate(packed)), len(packed))
+        return dict(pairs.mapPartitions(_of_pairs(function)).collect())
     import pyarrow as pa
 
-    table = pa.table(
-        {
-            "index": pa.array(range(len(tasks)), pa.int32()),
-            "task": pa.array([_packed(task) for task in tasks], pa.binary()),
-        }
-    )
-    return session.createDataFrame(table).repartitionById(len(tasks), "index")
+    numbers = pa.array(range(len(packed)), pa.int32())
+    rows = pa.table({"index": numbers, "task": pa.array(packed, pa.binary())})
+    divided = session.createDataFrame(rows).repartitionById(len(packed), "index")
+    return _collected(divided.mapInArrow(_of_rows(function), _OUTCOMES))
+
+
+def _collected(frame: DataFrame) -> dict[int, bytes]:
+    """The outcomes of a frame, by number."""
+    table = frame.toArrow()
+    indexes, outcomes = (table.column(place).to_pylist() for place in (0, 1))
+    return dict(zip(indexes, outcomes, strict=True))
 
 
 class _Elsewhere(Exception):
@@ -321,16 +348,29 @@ def _explained(fault: BaseException, label: str) -> StorageError:
 _Batches = Iterable["pa.RecordBatch"]
 
 
-def _of_tasks(function: Callable[[Any], Any]) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
+def _of_pairs(
+    function: Callable[[Any], Any],
+) -> Callable[[Iterable[tuple[int, bytes]]], Iterator[tuple[int, bytes]]]:
+    def run(pairs: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+        for index, task in pairs:
+
+            def call(task: bytes = task) -> Any:
+                return function(_unpacked(task))
+
+            yield index, _outcome(call)
+        _settle()
+
+    return run
+
+
+def _of_rows(function: Callable[[Any], Any]) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
+    run_pairs = _of_pairs(function)
+
     def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for index, task in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-
-                def call(task: bytes = task) -> Any:
-                    return function(_unpacked(task))
-
-                yield _row(index, _outcome(call))
-        _settle()
+            pairs = zip(*(column.to_pylist() for column in batch.columns), strict=True)
+            for index, outcome in run_pairs(pairs):
+                yield _row(index, outcome)
 
     return run
 

@@ -8,8 +8,9 @@ Only keys travel to the checks that need all rows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -163,7 +164,8 @@ class _Staging:
         found = self.checked(type, table, has_ids)
         shown = found.described()
         if found.total > MOST_SHOWN:
-            shown = self.first_found(type, table, has_ids, found)
+            check = partial(self.checked, type, has_ids=has_ids)
+            shown = self.first_found(found, table, check)
         self.note(shown, found.counts, rows.lines)
         places = np.unique(np.concatenate([*found.broken, np.zeros(0, np.int64)]))
         self.add_keys(type, table, has_ids or bool(type.key), places)
@@ -182,20 +184,29 @@ class _Staging:
 
     def fitting(self, type: NodeType | EdgeType, rows: Rows) -> tuple[pa.Table | None, Rows, Ints]:
         """Rows in the columns of their table, which rows they are, and the lines of others."""
-        wrong = [np.zeros(0, np.int64)]
-        while True:
-            found = Violations()
-            table = conform(type, rows.table, found)
-            if table is not None:
-                return table, rows, np.concatenate(wrong)
-            self.note(found.described(), found.counts, rows.lines)
-            if None in found.places:
-                self.made.unfit = True
-                return None, rows, np.concatenate([*wrong, rows.lines])
-            keep = np.ones(rows.table.num_rows, bool)
-            keep[np.concatenate(found.broken)] = False
-            wrong.append(rows.lines[~keep])
-            rows = Rows(rows.table.filter(pa.array(keep)), rows.lines[keep])
+        found = Violations()
+        table = conform(type, rows.table, found, every=True)
+        if table is not None:
+            return table, rows, np.zeros(0, np.int64)
+        shown = found.described()
+        if found.total > MOST_SHOWN and found.broken:
+            whole = self.misfits(type, rows.table.slice(0, 0)).described()
+            shown = whole + self.first_found(found, rows.table, partial(self.misfits, type))
+        self.note(shown, found.counts, rows.lines)
+        if found.total > len(found.broken):
+            # Something is wrong with a column as a whole.
+            self.made.unfit = True
+            return None, rows, rows.lines
+        keep = np.ones(rows.table.num_rows, bool)
+        keep[np.concatenate(found.broken)] = False
+        fitting = Rows(rows.table.filter(pa.array(keep)), rows.lines[keep])
+        return conform(type, fitting.table, Violations()), fitting, rows.lines[~keep]
+
+    def misfits(self, type: NodeType | EdgeType, table: pa.Table) -> Violations:
+        """Which values of rows have the wrong type."""
+        found = Violations()
+        conform(type, table, found)
+        return found
 
     def checked(self, type: NodeType | EdgeType, table: pa.Table, has_ids: bool) -> Violations:
         """What is wrong with single values of rows."""
@@ -206,14 +217,15 @@ class _Staging:
         return found
 
     def first_found(
-        self, type: NodeType | EdgeType, table: pa.Table, has_ids: bool, found: Violations
+        self, found: Violations, table: pa.Table, check: Callable[[pa.Table], Violations]
     ) -> list[Described]:
         """The first violations in the order of rows: of many, only some have been described."""
         rows = np.unique(np.sort(np.concatenate(found.broken))[:MOST_SHOWN])
         return [
             Described(one.violation, row, one.reason)
             for row in rows.tolist()
-            for one in self.checked(type, table.slice(row, 1), has_ids).described()
+            for one in check(table.slice(row, 1)).described()
+            if one.place is not None
         ]
 
     def note(
@@ -223,15 +235,13 @@ class _Staging:
         lines: Ints,
     ) -> None:
         """Tell violations by their lines."""
-        faults = Faults()
         file = self.task.part.file or None
-        for one in shown[:MOST_SHOWN]:
+        found = []
+        for one in shown:
             line = None if one.place is None else int(lines[one.place])
             rule, column = one.violation.rule, one.violation.property
-            faults.add(LoadFault(rule, file, line, column, one.reason))
-        for rule, count in counts.items():
-            faults.count(rule, count - faults.counts[rule])
-        self.faults.append(faults)
+            found.append(LoadFault(rule, file, line, column, one.reason))
+        self.faults.append(Faults(Faults.of(found).shown, Counter(counts)))
 
     def add_keys(
         self, type: NodeType | EdgeType, table: pa.Table, known_ids: bool, bad: Ints

@@ -26,7 +26,9 @@ from omnigraph.writes.validate.violations import MOST_SHOWN, Violations
 _FAILURES = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
 
 
-def conform(type: NodeType | EdgeType, rows: pa.Table, found: Violations) -> pa.Table | None:
+def conform(
+    type: NodeType | EdgeType, rows: pa.Table, found: Violations, *, every: bool = False
+) -> pa.Table | None:
     """Give rows the columns of their table.
 
     An edge's ends may be called `from` and `to`. Ids that are left out are made: from the key, or
@@ -36,6 +38,7 @@ def conform(type: NodeType | EdgeType, rows: pa.Table, found: Violations) -> pa.
         type: What the rows are.
         rows: The rows.
         found: Where goes what does not fit.
+        every: Look for every value that does not fit, and not only for the first ones.
 
     Returns:
         The rows; None when something does not fit.
@@ -54,7 +57,7 @@ def conform(type: NodeType | EdgeType, rows: pa.Table, found: Violations) -> pa.
         if field.name in rows.column_names:
             value_type = property.type if property is not None else STRING
             given = rows[field.name]
-            column = fit_column(type.name, field.name, value_type, given, ids, found)
+            column = fit_column(type.name, field.name, value_type, given, ids, found, every=every)
         else:
             column = _left_out(type, field, property, rows.num_rows, found)
         if column is not None:
@@ -115,6 +118,8 @@ def fit_column(
     column: pa.Array | pa.ChunkedArray,
     ids: pa.Array | None,
     found: Violations,
+    *,
+    every: bool = False,
 ) -> pa.Array | None:
     """Give a column the Arrow type of a property.
 
@@ -125,6 +130,7 @@ def fit_column(
         column: The values.
         ids: The rows' ids, for messages.
         found: Where goes what does not fit.
+        every: Look for every value that does not fit, and not only for the first ones.
 
     Returns:
         The column; None when something does not fit.
@@ -144,7 +150,7 @@ def fit_column(
         id = _as_python(ids[place : place + 1]) if ids is not None else None
         text = f"{_shown(value)} is not {value_type.as_nullable(False).noun}"
         found.add(type, None if id is None else str(id), name, value, "type", text, place)
-        if found.total > MOST_SHOWN:
+        if not every and found.total > MOST_SHOWN:
             break
     return None
 
