@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,8 +48,7 @@ def write_files(
         row_ids: The stable row ids of the first of them, which take the place of others.
     """
     with table_errors(snapshot.ref):
-        fragments = new_fragments(snapshot._dataset, rows)
-        _check_whole(snapshot, fragments)
+        fragments = new_fragments(snapshot._dataset, rows, snapshot.ref.branch)
         if row_ids is not None and len(row_ids):
             keep_row_ids(fragments, row_ids)
     return [WrittenFile(json.dumps(f.to_json()), f.physical_rows) for f in fragments]
@@ -119,25 +117,6 @@ def delete_files(objects: Objects, files: Sequence[WrittenFile], table: TableRef
         for name in file.names:
             objects.delete(f"{_data(table)}/{name}")
             objects.delete_folder(f"{_data(table)}/{name.removesuffix('.lance')}")
-
-
-def _check_whole(snapshot: TableSnapshot, fragments: Sequence[Any]) -> None:
-    """Refuse local files that end too early.
-
-    Lance does not notice when just the last bytes of a file could not be written, as on a disk
-    that is full. An object store has the whole file, or none.
-    """
-    root = snapshot._dataset.uri
-    if "://" in root:
-        return
-    folder = Path(root.removesuffix(snapshot.ref.path)) / _data(snapshot.ref)
-    for file in (file for fragment in fragments for file in fragment.files):
-        size = (folder / file.path).stat().st_size
-        if size != file.file_size_bytes:
-            raise OSError(
-                f"{size:,} of {file.file_size_bytes:,} bytes were written to {file.path};"
-                " is the disk full?"
-            )
 
 
 def _data(table: TableRef) -> str:

@@ -171,7 +171,7 @@ class Ledger:
         operation = LanceOperation.Update(
             removed_fragment_ids=emptied,
             updated_fragments=updated,
-            new_fragments=new_fragments(dataset, rows),
+            new_fragments=new_fragments(dataset, rows, base.branch),
             update_mode="rewrite_rows",
         )
         transaction = Transaction(read_version=base.version, operation=operation)

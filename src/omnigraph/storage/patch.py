@@ -7,7 +7,8 @@ rows. A row that is replaced keeps its stable row id and the version it was crea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,7 +58,8 @@ def stage_patch(snapshot: TableSnapshot, patch: Patch) -> StagedWrite | None:
     dataset: LanceDataset = snapshot._dataset
     with table_errors(snapshot.ref):
         written = [rows for rows in (changed, new) if rows is not None]
-        fragments = new_fragments(dataset, pa.concat_tables(written)) if written else []
+        branch = snapshot.ref.branch
+        fragments = new_fragments(dataset, pa.concat_tables(written), branch) if written else []
         if changed is None and removed is None:
             operation: Any = LanceOperation.Append(fragments)
             return staged(snapshot, "append", operation, added=new, **counts)
@@ -89,9 +91,9 @@ def replacing(updated: list[Any], emptied: list[int], fragments: list[Any]) -> A
     )
 
 
-def new_fragments(dataset: LanceDataset, rows: pa.Table) -> list[Any]:
-    """Write rows to files of a table that no version refers to yet."""
-    return list(
+def new_fragments(dataset: LanceDataset, rows: pa.Table, branch: str | None) -> list[Any]:
+    """Write rows to files of a table, or of a branch of it, that no version refers to yet."""
+    made = list(
         write_fragments(
             rows,
             dataset,
@@ -103,6 +105,26 @@ def new_fragments(dataset: LanceDataset, rows: pa.Table) -> list[Any]:
             allow_external_blob_outside_bases=True,
         )
     )
+    if "://" not in dataset.uri:
+        # A branch is told by the address of the table, or by its own.
+        tree = "" if branch is None else f"/tree/{branch}"
+        _check_whole(f"{dataset.uri.removesuffix(tree)}{tree}/data", made)
+    return made
+
+
+def _check_whole(folder: str, fragments: Sequence[Any]) -> None:
+    """Refuse local files that end too early.
+
+    Lance does not notice when just the last bytes of a file could not be written, as on a disk
+    that is full. An object store has the whole file, or none.
+    """
+    for file in (file for fragment in fragments for file in fragment.files):
+        size = os.stat(f"{folder}/{file._path}").st_size
+        if file.file_size_bytes not in (None, size):
+            raise OSError(
+                f"{size:,} of {file.file_size_bytes:,} bytes were written to {file._path};"
+                " is the disk full?"
+            )
 
 
 def keep_row_ids(fragments: list[Any], row_ids: pa.ChunkedArray) -> None:

@@ -202,7 +202,8 @@ class Tables:
     def stage_overwrite(self, snapshot: TableSnapshot, rows: pa.Table) -> StagedWrite:
         """Stage rows in place of everything; zero rows empty the table."""
         with table_errors(snapshot.ref):
-            fragments = new_fragments(snapshot._dataset, rows) if rows.num_rows else []
+            branch = snapshot.ref.branch
+            fragments = new_fragments(snapshot._dataset, rows, branch) if rows.num_rows else []
         # Not the pyarrow schema: it would number the columns anew (see `columns`).
         operation = LanceOperation.Overwrite(snapshot._dataset.lance_schema, fragments)
         return staged(
