@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -514,6 +515,8 @@ def measure_after_commits(place: Path) -> None:
     copied = place.with_name("omnigraph-written")
     shutil.rmtree(copied, ignore_errors=True)
     shutil.copytree(place, copied)
+    # Else the copy is written to the disk while times are taken.
+    os.sync()
     engine = Omnigraph(copied)
     ask = engine.prepare(next(q for q in QUESTIONS if q.name.startswith("8 ")))
     for _ in range(WARM_UP):
