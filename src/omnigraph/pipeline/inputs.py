@@ -26,7 +26,7 @@ from omnigraph.pipeline.faults import Faults
 from omnigraph.pipeline.jsonlines import Rows, parse
 
 #: A part of a file of JSON lines has at least, and at most, so many bytes.
-LEAST_BYTES, MOST_BYTES = 8 << 20, 64 << 20
+LEAST_BYTES, MOST_BYTES = 8 << 20, 40 << 20
 #: So many bytes of lines, or rows of a table, are in memory at a time.
 _BLOCK_BYTES = 16 << 20
 _BLOCK_ROWS = 1 << 17

@@ -40,8 +40,10 @@ from omnigraph.writes.protocol import Change, TableOutcome, WriteRequest, write
 from omnigraph.writes.view import View
 
 MODES = ("append", "merge", "overwrite")
-#: Into how many buckets keys are divided for each task that runs at a time.
+#: Into how many buckets keys are divided for each task that runs at a time, at least.
 _BUCKETS = 2
+#: How many bytes of input have their keys in one bucket: it has to fit into memory.
+_BUCKET_BYTES = 128 << 20
 #: Into how many buckets keys are divided when nobody knows how many there are.
 _BEGUN_BUCKETS = 4
 #: Fewer bytes of input than this are checked in one bucket.
@@ -311,7 +313,7 @@ class Loading:
         if self.options.mode == "merge" and rules:
             # Which rows stay is told by their ids, and what they break by other keys.
             return 1
-        return max(1, self.engine.parallelism * _BUCKETS)
+        return max(self.engine.parallelism * _BUCKETS, -(-self.size // _BUCKET_BYTES))
 
     def _staged(self, site: Site) -> list[StagedPart]:
         embedding = embedding_for(site.catalog, self.settings)
