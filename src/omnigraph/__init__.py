@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         ValidationError,
         Violation,
     )
-    from omnigraph.graph import Branches, Graph, Tags, init, open
+    from omnigraph.graph import Graph, init, open
     from omnigraph.history.manifest import Commit, PublishedTable, TableIdentity
     from omnigraph.history.store import BranchInfo
     from omnigraph.language import (
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.load import LoadResult
     from omnigraph.pipeline.session import register_spark
     from omnigraph.query.explain import ExplainedStep, Explanation
+    from omnigraph.refs import Branches, Tags
     from omnigraph.results import QueryResult
     from omnigraph.settings import Settings
     from omnigraph.snapshots import Snapshot
@@ -157,10 +158,10 @@ __all__ = [
 
 #: Where the names are that are not errors.
 _HOMES = {
-    "Branches": "omnigraph.graph",
+    "Branches": "omnigraph.refs",
     "Graph": "omnigraph.graph",
     "Snapshot": "omnigraph.snapshots",
-    "Tags": "omnigraph.graph",
+    "Tags": "omnigraph.refs",
     "init": "omnigraph.graph",
     "open": "omnigraph.graph",
     "BlobStat": "omnigraph.blobs",

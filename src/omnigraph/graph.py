@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
@@ -18,7 +18,6 @@ from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, UsageError
 from omnigraph.history.manifest import MAIN, Commit
 from omnigraph.history.repository import Repository, init_repository, open_repository
-from omnigraph.history.store import BranchInfo
 from omnigraph.language import Catalog, CompiledQuery, QueryCache, bind_parameters
 from omnigraph.language.query.parameters import bind_each
 from omnigraph.language.query.plan import ReadPlan
@@ -29,6 +28,7 @@ from omnigraph.maintenance.indexes import ensure_indices
 from omnigraph.query.budget import Budget
 from omnigraph.query.caches import Caches
 from omnigraph.query.explain import Explanation
+from omnigraph.refs import Branches, Tags
 from omnigraph.results import QueryResult
 from omnigraph.settings import Settings
 from omnigraph.snapshots import Snapshot
@@ -125,8 +125,8 @@ class Graph:
             _cache_folder(repository, "topology"),
             lambda: self._embedder,
         )
-        self.branches = Branches(self)
-        self.tags = Tags(self)
+        self.branches = Branches(repository, self._writable)
+        self.tags = Tags(repository, self._writable)
 
     def __repr__(self) -> str:
         return f"<Graph {self._repository.location}{' (read-only)' if self.read_only else ''}>"
@@ -700,50 +700,6 @@ class Graph:
         if self.read_only:
             raise UsageError("the graph is open for reading only; open it with mode `rw`")
         return self._repository
-
-
-class Branches:
-    """The branches of a graph."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-
-    def __iter__(self) -> Iterator[BranchInfo]:
-        return iter(self.list())
-
-    def list(self) -> list[BranchInfo]:
-        """All branches, main first."""
-        return self._graph._repository.history.branches()
-
-    def create(self, name: str, *, source: str = MAIN) -> BranchInfo:
-        """Create a branch at the head of another one. Copies nothing."""
-        return branch_writes.create_branch(self._graph._writable(), name, source)
-
-    def delete(self, name: str) -> None:
-        """Delete a branch."""
-        branch_writes.delete_branch(self._graph._writable(), name)
-
-
-class Tags:
-    """Lasting names of commits."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        return iter(self.list().items())
-
-    def list(self) -> Mapping[str, str]:
-        """Commit ids by tag."""
-        return dict(sorted(self._graph._repository.history.read(MAIN).state.tags.items()))
-
-    def create(self, name: str, commit: str) -> None:
-        """Give a commit a name."""
-        branch_writes.set_tag(self._graph._writable(), name, commit)
-
-    def delete(self, name: str) -> None:
-        """Remove a name; the commit stays."""
-        branch_writes.delete_tag(self._graph._writable(), name)
 
 
 def _schema_text(schema: str | os.PathLike[str]) -> tuple[str, str | None]:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.compute.arrays import as_arrow, distinct, distinct_places
+from omnigraph.compute.arrays import as_arrow, changes, distinct, distinct_places, ranges
 
 ARRAYS = {
     "numbers": np.arange(-3, 9),
@@ -65,3 +65,10 @@ def test_different_numbers_are_those_of_numpy():
             found, places = distinct_places(one)
             assert np.array_equal(found, np.unique(one))
             assert np.array_equal(found[places], one)
+
+
+def test_ranges_and_changes():
+    assert ranges(np.array([5, 9, 2]), np.array([2, 0, 3])).tolist() == [5, 6, 2, 3, 4]
+    assert ranges(np.zeros(0, np.int64), np.zeros(0, np.int64)).tolist() == []
+    assert changes(np.array([1, 1, 2, 1])).tolist() == [True, False, True, True]
+    assert changes(np.zeros(0, np.int64)).tolist() == []

@@ -68,6 +68,8 @@ def test_a_query_reads_a_snapshot_or_a_version(graph: Graph, tmp_path: Path) -> 
     for wrong in (0, -1, newest + 1):
         with pytest.raises(NotFound, match=f"no version {wrong} of its manifest; it has 1 to"):
             graph.query(NAMES, version=wrong)
+    with pytest.raises(UsageError, match="a whole number, not '1'"):
+        names(graph, version="1")
     both: list[dict[str, Any]] = [
         {"commit": held.commit, "version": 1},
         {"snapshot": held, "version": 1},

@@ -207,3 +207,14 @@ def test_rows_that_came_are_told_with_their_ids(tables, place):
     many = tables.open(place)
     commit(tables, tables.stage_append(many, people(1000, 1900)))
     assert tables.open(place).appended(many, ["id"]) is None
+
+
+def test_large_rows_are_not_kept_after_they_were_written(tables, place):
+    before = tables.open(place)
+    for number, (bio, kept) in enumerate((("short", True), ("x" * 100_000, False))):
+        staged = tables.stage_append(
+            tables.open(place), people(600 + number, 601 + number, bio=bio)
+        )
+        assert (staged._added is not None) == kept
+        commit(tables, staged)
+    assert tables.open(place).appended(before, ["id"]) is None

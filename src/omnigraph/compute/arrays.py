@@ -1,4 +1,4 @@
-"""NumPy arrays as Arrow arrays, without a copy, and the different numbers in them.
+"""NumPy arrays: as Arrow arrays without a copy, the different numbers in them, and ranges.
 
 `pyarrow.array` and `numpy.unique` do the same, but load NumPy's masked arrays when they are called
 for the first time, which takes longer than most queries.
@@ -35,7 +35,7 @@ def distinct(*values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The different numbers of some arrays, ascending."""
     found = np.concatenate(values)
     found.sort()
-    return found[_first_ones(found)]
+    return found[changes(found)]
 
 
 def distinct_places(
@@ -44,13 +44,20 @@ def distinct_places(
     """The different numbers of an array, ascending, and for each value its place among them."""
     order = np.argsort(values, kind="stable")
     found = values[order]
-    first = _first_ones(found)
+    first = changes(found)
     places = np.empty(len(values), np.int64)
     places[order] = np.cumsum(first) - 1
     return found[first], places
 
 
-def _first_ones(ascending: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    first = np.ones(len(ascending), bool)
-    np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
-    return first
+def changes(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Where a number differs from the one before; the first one does."""
+    found = np.ones(len(values), bool)
+    np.not_equal(values[1:], values[:-1], out=found[1:])
+    return found
+
+
+def ranges(begins: npt.NDArray[Any], sizes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Numbers that follow each other: from each beginning so many."""
+    shifts = begins - (np.cumsum(sizes) - sizes)
+    return np.repeat(shifts, sizes) + np.arange(int(sizes.sum()))

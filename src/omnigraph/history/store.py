@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from omnigraph.errors import NotFound, ReadSetConflict, StorageError, UpgradeRequired
+from omnigraph.errors import NotFound, ReadSetConflict, StorageError, UpgradeRequired, UsageError
 from omnigraph.history.manifest import (
     COMMIT_FILTER,
     FORMAT,
@@ -161,6 +161,8 @@ class History:
         Raises:
             NotFound: The branch has no such version, or was not there yet.
         """
+        if not isinstance(version, int):
+            raise UsageError(f"a version of the manifest is a whole number, not {version!r}")
         newest = self.read(branch).ledger.version
         commits = self.commits(branch)
         first = min(commit.manifest_version for commit in commits)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from omnigraph.compute.arrays import distinct, distinct_places
+from omnigraph.compute.arrays import distinct, distinct_places, ranges
 from omnigraph.compute.evaluate import Given, matches
 from omnigraph.compute.keys import physical
 from omnigraph.language.query.expressions import Checked, Entity, PropertyOf, walk
@@ -378,8 +378,7 @@ class Matcher:
             for part in _parts(counts):
                 mine = counts[part]
                 block = frame.take(np.repeat(np.arange(part.start, part.stop), mine))
-                offset = np.arange(int(mine.sum())) - np.repeat(np.cumsum(mine) - mine, mine)
-                places = np.repeat(first[part], mine) + offset
+                places = ranges(first[part], mine)
                 block = block.bind(hop.variable, self.adjacency(hop).edges(places))
                 yield self.filtered(block, step.filters)
 

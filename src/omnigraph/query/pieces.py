@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.compute.arrays import ranges
 from omnigraph.storage.fuzzy import stems
 
 Ints = npt.NDArray[np.int64]
@@ -149,9 +150,3 @@ def located(texts: pa.Array, numbers: Callable[[list[str]], list[Numbers]]) -> t
     places = np.arange(len(rows)) - begins[rows]
     hit = found >= 0
     return Located(rows[hit], places[hit], found[hit]), counts
-
-
-def ranges(begins: Ints, sizes: Ints) -> Ints:
-    """Numbers that follow each other: from each beginning so many."""
-    shifts = begins - (np.cumsum(sizes) - sizes)
-    return np.repeat(shifts, sizes) + np.arange(int(sizes.sum()))

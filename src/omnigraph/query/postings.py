@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.compute.arrays import distinct
+from omnigraph.compute.arrays import changes, distinct, ranges
 from omnigraph.query.ascending import common, union
 from omnigraph.query.images import Positions
 from omnigraph.query.pieces import (
@@ -23,7 +23,6 @@ from omnigraph.query.pieces import (
     Numbers,
     blocks,
     located,
-    ranges,
     runs_of,
     stems_of_all,
 )
@@ -259,8 +258,8 @@ def _sorted(found: Located, first: int) -> _Block:
     keys.sort()
     at = keys & ((1 << bits) - 1)
     numbers, texts, places = keys >> bits, found.texts[at], found.places[at]
-    new_word = _changes(numbers)
-    new_row = new_word | _changes(texts)
+    new_word = changes(numbers)
+    new_row = new_word | changes(texts)
     heads, words = np.flatnonzero(new_row), np.flatnonzero(new_word)
     first_rows = np.flatnonzero(new_word[heads])
     return _Block(
@@ -271,13 +270,6 @@ def _sorted(found: Located, first: int) -> _Block:
         _small(np.diff(heads, append=len(numbers))),
         _small(places),
     )
-
-
-def _changes(values: Ints) -> npt.NDArray[np.bool_]:
-    """Where a value differs from the one before."""
-    found = np.ones(len(values), bool)
-    np.not_equal(values[1:], values[:-1], out=found[1:])
-    return found
 
 
 def _small(values: Ints) -> Whole:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from omnigraph.compute.arrays import distinct
+from omnigraph.compute.arrays import distinct, ranges
 from omnigraph.query.images import Positions
 
 Ints = npt.NDArray[np.int64]
@@ -112,16 +112,11 @@ class Adjacency:
 
     def places(self, positions: Positions, counts: Ints) -> Ints:
         """Where the neighbours of some positions are, one position's after the other's."""
-        total = int(counts.sum())
-        if not total:
-            return np.zeros(0, np.int64)
         filled = counts > 0
-        first = self.first[positions[filled]]
-        sizes = counts[filled]
-        steps = np.ones(total, np.int64)
-        steps[0] = first[0]
-        steps[np.cumsum(sizes)[:-1]] = first[1:] - (first[:-1] + sizes[:-1] - 1)
-        return np.cumsum(steps)
+        if not filled.all():
+            # They may be beyond those that are known.
+            positions, counts = positions[filled], counts[filled]
+        return ranges(self.first[positions], counts)
 
     def ends(self, places: Ints) -> Positions:
         """The neighbours at some places."""

@@ -29,7 +29,7 @@ def rows_with(
 
     waiting: deque[Future[pa.Table]] = deque()
     with ThreadPoolExecutor(1) as pool:
-        for table in _gathered(batches, max(_TOGETHER, _PER_VALUE * len(values))):
+        for table in gathered(batches, max(_TOGETHER, _PER_VALUE * len(values))):
             waiting.append(pool.submit(chosen, table))
             if len(waiting) > _WAITING:
                 yield waiting.popleft().result()
@@ -37,7 +37,7 @@ def rows_with(
             yield part.result()
 
 
-def _gathered(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+def gathered(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
     """Batches as tables of at least so many rows, but for the last one."""
     kept: list[pa.RecordBatch] = []
     count = 0

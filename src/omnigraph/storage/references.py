@@ -7,13 +7,14 @@ and the folder of large blobs beside it, and one for all files of an index.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 from lance import LanceDataset
 
 from omnigraph.errors import StorageError
+from omnigraph.storage.finding import gathered
 from omnigraph.storage.snapshot import TableRef, table_errors
 from omnigraph.storage.tables import Tables
 
@@ -78,7 +79,8 @@ class References:
         dataset = self._tables.open(ref)._dataset
         keys = self._keys[ref.branch]
         versions: set[int] = set()
-        for found in _gathered(dataset.tracked_files(min_version=newest + 1)):
+        listed = map(_plain, dataset.tracked_files(min_version=newest + 1))
+        for found in gathered(listed, _TOGETHER):
             versions |= set(found["version"].unique().to_pylist())
             pairs = found.group_by(["base_uri", "path"]).aggregate([])
             bases, paths = pairs["base_uri"].to_pylist(), pairs["path"].to_pylist()
@@ -125,20 +127,7 @@ class References:
         return found[1]
 
 
-def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """What Lance lists, a version at a time, as few tables without dictionaries."""
-    waiting: list[pa.Table] = []
-    count = 0
-    for batch in batches:
-        columns = {
-            "version": batch["version"],
-            "base_uri": batch["base_uri"].dictionary_decode(),
-            "path": batch["path"],
-        }
-        waiting.append(pa.table(columns))
-        count += batch.num_rows
-        if count >= _TOGETHER:
-            yield pa.concat_tables(waiting)
-            waiting, count = [], 0
-    if waiting:
-        yield pa.concat_tables(waiting)
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """What Lance lists, without dictionaries."""
+    columns = [batch["version"], batch["base_uri"].dictionary_decode(), batch["path"]]
+    return pa.RecordBatch.from_arrays(columns, names=["version", "base_uri", "path"])

@@ -17,6 +17,9 @@ FILE_FORMAT: Literal["2.2"] = "2.2"
 #: are smaller than what suits scans best.
 ROWS_PER_FRAGMENT = 128 * 1024
 
+#: As many bytes of rows are kept until somebody reads them.
+_LITTLE = 1 << 16
+
 Kind = Literal[
     "append", "merge", "overwrite", "delete", "restore", "indices", "schema", "compaction"
 ]
@@ -60,8 +63,13 @@ def staged(
         deleted,
         operation,
         snapshot._dataset,
-        added if added is not None and added.num_rows <= FEW_ROWS else None,
+        added if added is not None and _is_little(added) else None,
     )
+
+
+def _is_little(rows: pa.Table) -> bool:
+    """True for rows that may be kept in memory: few, and without large texts or blobs."""
+    return bool(rows.num_rows <= FEW_ROWS and rows.nbytes <= _LITTLE)
 
 
 def staged_files(write: StagedWrite) -> list[str]:

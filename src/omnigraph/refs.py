@@ -1,0 +1,58 @@
+"""The branches and tags of a graph, as users hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from omnigraph.history.manifest import MAIN
+from omnigraph.history.repository import Repository
+from omnigraph.history.store import BranchInfo
+from omnigraph.writes import branches as branch_writes
+
+
+class Branches:
+    """The branches of a graph."""
+
+    def __init__(self, repository: Repository, writable: Callable[[], Repository]) -> None:
+        self._repository = repository
+        #: Gives the same one, or refuses.
+        self._writable = writable
+
+    def __iter__(self) -> Iterator[BranchInfo]:
+        return iter(self.list())
+
+    def list(self) -> list[BranchInfo]:
+        """All branches, main first."""
+        return self._repository.history.branches()
+
+    def create(self, name: str, *, source: str = MAIN) -> BranchInfo:
+        """Create a branch at the head of another one. Copies nothing."""
+        return branch_writes.create_branch(self._writable(), name, source)
+
+    def delete(self, name: str) -> None:
+        """Delete a branch."""
+        branch_writes.delete_branch(self._writable(), name)
+
+
+class Tags:
+    """Lasting names of commits."""
+
+    def __init__(self, repository: Repository, writable: Callable[[], Repository]) -> None:
+        self._repository = repository
+        #: Gives the same one, or refuses.
+        self._writable = writable
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self.list().items())
+
+    def list(self) -> Mapping[str, str]:
+        """Commit ids by tag."""
+        return dict(sorted(self._repository.history.read(MAIN).state.tags.items()))
+
+    def create(self, name: str, commit: str) -> None:
+        """Give a commit a name."""
+        branch_writes.set_tag(self._writable(), name, commit)
+
+    def delete(self, name: str) -> None:
+        """Remove a name; the commit stays."""
+        branch_writes.delete_tag(self._writable(), name)
