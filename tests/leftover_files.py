@@ -45,6 +45,7 @@ def unreferenced(place: str | Path) -> set[str]:
             found -= set(_of_table(root, table, read.get(str(table.relative_to(root)))))
     known = {"_schema.pg", "_schema.ir.json", "__schema_state.json"}
     known |= {"__locks/effect.lock", "__locks/place"}
+    known |= {"__cache/manifest.json"}
     return {p for p in found - known if not p.startswith("__cache/embeddings/")}
 
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from rich.pretty import pretty_repr
 
 from omnigraph.errors import UsageError
 from omnigraph.settings import Settings
@@ -69,6 +70,13 @@ def test_a_value_without_sense_is_an_error_that_names_the_variable(env, text):
 def test_settings_cannot_be_changed():
     with pytest.raises(AttributeError):
         Settings().debug = True  # type: ignore[misc]
+
+
+def test_a_secret_is_not_shown():
+    settings = Settings(debug=True, embed_api_key="hidden")
+    for shown in (repr(settings), str(settings), pretty_repr(settings)):
+        assert "debug=True" in shown
+        assert "hidden" not in shown and "embed_api_key" not in shown
 
 
 def test_the_documentation_lists_exactly_the_settings():

@@ -10,8 +10,9 @@ from __future__ import annotations
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 Severity = Literal["error", "warning"]
 
@@ -25,8 +26,7 @@ _WINDOW = 70
 _MAX_HINT_NAMES = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(Struct, frozen=True):
     """One message about one place in a text.
 
     Attributes:

@@ -27,8 +27,9 @@ Every error has a stable `code`, a message that says what to do, and `to_dict()`
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from msgspec import Struct
 
 from omnigraph.diagnostics import Diagnostic, Span
 
@@ -104,8 +105,7 @@ class QueryError(SourceError):
     default_code = "query_error"
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Struct, frozen=True):
     """One rule that one value breaks."""
 
     type: str
@@ -150,8 +150,7 @@ class ValidationError(OmnigraphError):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class LoadFault:
+class LoadFault(Struct, frozen=True):
     """One thing that is wrong with an input.
 
     Attributes:

@@ -1,4 +1,8 @@
-"""Graph: what users hold. Thin calls into the packages below."""
+"""Graph: what users hold. Thin calls into the packages below.
+
+What reading needs is imported at once, and everything else where it is used: a process that asks
+one question should not wait for Lance, writing, maintenance or Spark to be loaded.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +16,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pyarrow as pa
+from msgspec import structs
 
-from omnigraph.blobs import BlobStat, EntityKind
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, UsageError
 from omnigraph.history.manifest import MAIN, Commit
-from omnigraph.history.repository import Repository, init_repository, open_repository
+from omnigraph.history.repository import Repository, open_repository
 from omnigraph.language import Catalog, CompiledQuery, QueryCache, bind_parameters
 from omnigraph.language.query.parameters import bind_each
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.language.schema.arrow import arrow_type
-from omnigraph.maintenance.check import CheckResult, check
-from omnigraph.maintenance.cleanup import CleanupResult, cleanup
-from omnigraph.maintenance.indexes import ensure_indices
 from omnigraph.query.budget import Budget
 from omnigraph.query.caches import Caches
 from omnigraph.query.explain import Explanation
@@ -32,21 +33,23 @@ from omnigraph.refs import Branches, Tags
 from omnigraph.results import QueryResult
 from omnigraph.settings import Settings
 from omnigraph.snapshots import Snapshot
-from omnigraph.storage.blobs import BlobStream, ByteRange
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LockTimes
-from omnigraph.writes import branches as branch_writes
-from omnigraph.writes.audit import Recovery, recoveries
-from omnigraph.writes.batches import Batches, write_batches
-from omnigraph.writes.mutate import MutationResult, mutate
 from omnigraph.writes.opening import open_for_writing
-from omnigraph.writes.protocol import WriteResult
 
 if TYPE_CHECKING:
+    from omnigraph.blobs import BlobStat, EntityKind
     from omnigraph.embedding.embedder import Embedder
+    from omnigraph.maintenance.check import CheckResult
+    from omnigraph.maintenance.cleanup import CleanupResult
     from omnigraph.pipeline.engine import Progress
     from omnigraph.pipeline.export import ByteSink, ExportResult
     from omnigraph.pipeline.load import LoadResult
+    from omnigraph.storage.blobs import BlobStream, ByteRange
+    from omnigraph.writes.audit import Recovery
+    from omnigraph.writes.batches import Batches
+    from omnigraph.writes.mutate import MutationResult
+    from omnigraph.writes.protocol import WriteResult
 
 LoadMode = Literal["append", "merge", "overwrite"]
 #: A load of so many rows builds indexes afterwards.
@@ -75,6 +78,8 @@ def init(
     Example:
         >>> g = init("graph.omni", schema="node Person { name: String @key }")
     """
+    from omnigraph.history.creation import init_repository
+
     text, path = _schema_text(schema)
     settings = settings or Settings.from_env()
     repository = init_repository(
@@ -122,7 +127,7 @@ class Graph:
         self._queries = QueryCache(self._settings.query_cache_size)
         self._caches = Caches(
             self._settings.cache_mib << 20,
-            _cache_folder(repository, "topology"),
+            _cache_folder(repository),
             lambda: self._embedder,
         )
         self.branches = Branches(repository, self._writable)
@@ -174,17 +179,16 @@ class Graph:
         if version is not None:
             if commit is not None:
                 raise UsageError("pass commit or version, not both")
-            branch_writes.known_branch(self._repository, branch)
+            self._repository.history.check_branch(branch)
             commit = history.commit_at(branch, version).id
         if commit is not None:
             found = self.commit(commit)
             id = found.id
             identity, _ = history.branch_identity(found.branch)
             return Snapshot(self._repository, found.branch, id, history.state_at(id), identity)
-        if branch != MAIN:
-            branch_writes.known_branch(self._repository, branch)
-        state = history.read(branch)
-        return Snapshot(self._repository, branch, state.head, state.state, state.identity)
+        history.check_branch(branch)
+        present = history.present(branch)
+        return Snapshot(self._repository, branch, present.head, present.state, present.identity)
 
     def commits(
         self, branch: str = MAIN, *, actor: str | None = None, limit: int | None = None
@@ -192,12 +196,12 @@ class Graph:
         """The commits of a branch, newest first."""
         if limit is not None and limit < 0:
             raise UsageError(f"limit is 0 or more, not {limit}")
-        branch_writes.known_branch(self._repository, branch)
+        self._repository.history.check_branch(branch)
         return self._repository.history.commits(branch, actor=actor)[:limit]
 
     def commit(self, id: str) -> Commit:
         """A commit of any branch, by its id or tag."""
-        tags = self._repository.history.read(MAIN).state.tags
+        tags = self._repository.history.present().state.tags
         try:
             return self._repository.history.commit(tags.get(id, id))
         except NotFound:
@@ -339,6 +343,8 @@ class Graph:
         commit: str | None = None,
     ) -> BlobStat:
         """Tell the size of a Blob value and where it is kept; see `read_blob`."""
+        from omnigraph.blobs import BlobStat
+
         with self.read_blob(kind, type, id, property, branch=branch, commit=commit) as value:
             return BlobStat(type, id, property, value.size, value.uri is not None, value.uri)
 
@@ -385,10 +391,14 @@ class Graph:
 
     def recoveries(self) -> list[Recovery]:
         """What became of interrupted writes, newest first."""
+        from omnigraph.writes.audit import recoveries
+
         return recoveries(self._repository.tables)
 
     def check(self) -> CheckResult:
         """Check that everything published exists and belongs together. Changes nothing."""
+        from omnigraph.maintenance.check import check
+
         return check(self._repository)
 
     # --- writing ---
@@ -404,8 +414,10 @@ class Graph:
         idempotency_key: str | None = None,
     ) -> WriteResult:
         """Write rows of several types in one commit; see `omnigraph.writes.batches`."""
+        from omnigraph.writes.batches import write_batches
+
         repository = self._writable()
-        branch_writes.known_branch(repository, branch)
+        repository.history.check_branch(branch)
         return write_batches(
             repository,
             branch,
@@ -477,7 +489,7 @@ class Graph:
         from omnigraph.pipeline.loader import Input, Where, load
 
         repository = self._writable()
-        branch_writes.known_branch(repository, branch)
+        repository.history.check_branch(branch)
         options = LoadOptions(
             mode, branch, actor, message, idempotency_key, if_commit, max_errors,
             None if rejects is None else Path(rejects),
@@ -559,7 +571,7 @@ class Graph:
         from omnigraph.pipeline.fill_vectors import FillOptions, fill_vectors
 
         repository = self._writable()
-        branch_writes.known_branch(repository, branch)
+        repository.history.check_branch(branch)
         options = FillOptions(types, branch, actor, message, if_commit, idempotency_key)
         told = progress or Silent()
         result = fill_vectors(repository, self._settings, self._embedder, options, told)
@@ -607,8 +619,10 @@ class Graph:
             >>> g.mutate(text, params={"n": "Ada"}).affected_nodes
             1
         """
+        from omnigraph.writes.mutate import mutate
+
         repository = self._writable()
-        branch_writes.known_branch(repository, branch)
+        repository.history.check_branch(branch)
         query = self._compiled(text, name, path)
         if isinstance(params, list | tuple):
             values = bind_each(query, params)
@@ -635,8 +649,10 @@ class Graph:
             branch: Whose tables; those that it has not written to belong to another one.
             actor: Who does it.
         """
+        from omnigraph.maintenance.indexes import ensure_indices
+
         repository = self._writable()
-        branch_writes.known_branch(repository, branch)
+        repository.history.check_branch(branch)
         return ensure_indices(repository, branch, actor=actor)
 
     def cleanup(
@@ -662,6 +678,8 @@ class Graph:
             >>> g.cleanup(confirm=True).bytes
             48122
         """
+        from omnigraph.maintenance.cleanup import cleanup
+
         repository = self._writable() if confirm else self._repository
         return cleanup(repository, confirm=confirm, leftovers_older_than=leftovers_older_than)
 
@@ -681,7 +699,8 @@ class Graph:
         """What makes vectors of texts. Imported here: most queries need none."""
         from omnigraph.embedding.providers import embedder_of
 
-        return embedder_of(self._settings, _cache_folder(self._repository, "embeddings"))
+        folder = _cache_folder(self._repository)
+        return embedder_of(self._settings, folder and folder / "embeddings")
 
     def _compiled(self, text: str, name: str | None, path: str | None) -> CompiledQuery:
         """Compile a text and pick one of its queries."""
@@ -717,13 +736,13 @@ def _schema_text(schema: str | os.PathLike[str]) -> tuple[str, str | None]:
 
 
 def _graph(repository: Repository, settings: Settings, *, read_only: bool) -> Graph:
-    repository = replace(repository, external_blobs=settings.external_blobs)
+    repository = structs.replace(repository, external_blobs=settings.external_blobs)
     return Graph(repository, read_only=read_only, settings=settings)
 
 
-def _cache_folder(repository: Repository, name: str) -> Path | None:
+def _cache_folder(repository: Repository) -> Path | None:
     location = repository.location
-    return Path(location.child(f"__cache/{name}")) if location.is_local else None
+    return Path(location.child("__cache")) if location.is_local else None
 
 
 def _times(settings: Settings) -> LockTimes:

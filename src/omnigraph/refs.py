@@ -1,4 +1,7 @@
-"""The branches and tags of a graph, as users hold them."""
+"""The branches and tags of a graph, as users hold them.
+
+What writes is imported where it is used; see `graph`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from omnigraph.history.manifest import MAIN
 from omnigraph.history.repository import Repository
 from omnigraph.history.store import BranchInfo
-from omnigraph.writes import branches as branch_writes
 
 
 class Branches:
@@ -27,11 +29,15 @@ class Branches:
 
     def create(self, name: str, *, source: str = MAIN) -> BranchInfo:
         """Create a branch at the head of another one. Copies nothing."""
-        return branch_writes.create_branch(self._writable(), name, source)
+        from omnigraph.writes.branches import create_branch
+
+        return create_branch(self._writable(), name, source)
 
     def delete(self, name: str) -> None:
         """Delete a branch."""
-        branch_writes.delete_branch(self._writable(), name)
+        from omnigraph.writes.branches import delete_branch
+
+        delete_branch(self._writable(), name)
 
 
 class Tags:
@@ -47,12 +53,16 @@ class Tags:
 
     def list(self) -> Mapping[str, str]:
         """Commit ids by tag."""
-        return dict(sorted(self._repository.history.read(MAIN).state.tags.items()))
+        return dict(sorted(self._repository.history.present().state.tags.items()))
 
     def create(self, name: str, commit: str) -> None:
         """Give a commit a name."""
-        branch_writes.set_tag(self._writable(), name, commit)
+        from omnigraph.writes.branches import set_tag
+
+        set_tag(self._writable(), name, commit)
 
     def delete(self, name: str) -> None:
         """Remove a name; the commit stays."""
-        branch_writes.delete_tag(self._writable(), name)
+        from omnigraph.writes.branches import delete_tag
+
+        delete_tag(self._writable(), name)

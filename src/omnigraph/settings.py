@@ -1,7 +1,7 @@
 """Every setting that Omnigraph takes from the environment.
 
-`Settings` is one frozen dataclass. Each field knows its environment variable, how to read it
-and a line of documentation, so that `docs/settings.md` can be checked against it. A value that
+`Settings` is one frozen `Struct`. Each field is declared with its environment variable, how to read
+it and a line of documentation, so that `docs/settings.md` can be checked against it. A value that
 makes no sense is an error that names the variable; it is never ignored.
 
     >>> Settings.from_env({"OMNIGRAPH_QUERY_CACHE_SIZE": "64"}).query_cache_size
@@ -11,9 +11,10 @@ makes no sense is an error that names the variable; it is never ignored.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+from msgspec import Struct
 
 from omnigraph.errors import UsageError
 
@@ -87,14 +88,27 @@ def _rate(text: str) -> float:
     return value
 
 
+class _Declared(Struct, frozen=True):
+    env: str
+    default: Any
+    read: Callable[[str], Any]
+    doc: str
+    secret: bool
+
+
+#: What `_setting` was told, in the order of the fields of `Settings`.
+_DECLARED: list[_Declared] = []
+
+
 def _setting(
     env: str, default: Any, read: Callable[[str], Any], doc: str, *, secret: bool = False
 ) -> Any:
-    return field(default=default, repr=not secret, metadata={"env": env, "read": read, "doc": doc})
+    """Declare a setting; give the default of its field."""
+    _DECLARED.append(_Declared(env, default, read, doc, secret))
+    return default
 
 
-@dataclass(frozen=True, slots=True)
-class Documented:
+class Documented(Struct, frozen=True):
     """What the documentation says about one setting."""
 
     name: str
@@ -103,8 +117,7 @@ class Documented:
     doc: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """The settings of a process.
 
     Attributes:
@@ -254,28 +267,38 @@ class Settings:
         """
         source = os.environ if environ is None else environ
         values: dict[str, Any] = {}
-        for item in fields(cls):
-            env = item.metadata["env"]
-            text = source.get(env, "").strip()
+        for name, item in _declared():
+            text = source.get(item.env, "").strip()
             if not text:
                 continue
             try:
-                values[item.name] = item.metadata["read"](text)
+                values[name] = item.read(text)
             except ValueError as fault:
-                raise UsageError(f"{env}={text!r} makes no sense: {fault}") from None
+                raise UsageError(f"{item.env}={text!r} makes no sense: {fault}") from None
         return cls(**values)
 
     @classmethod
     def documented(cls) -> tuple[Documented, ...]:
         """List every setting with its variable, its default and its documentation line."""
         return tuple(
-            Documented(f.name, f.metadata["env"], _shown(f.default), f.metadata["doc"])
-            for f in fields(cls)
+            Documented(name, item.env, _shown(item.default), item.doc) for name, item in _declared()
         )
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())
+        return f"Settings({shown})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [(name, getattr(self, name)) for name, item in _declared() if not item.secret]
+
+
+def _declared() -> Iterator[tuple[str, _Declared]]:
+    """The settings by the name of their field."""
+    return zip(Settings.__struct_fields__, _DECLARED, strict=True)
 
 
 def _shown(default: object) -> str:
-    if default is None or default is MISSING or default == ():
+    if default is None or default == ():
         return "none"
     if isinstance(default, bool):
         return "1" if default else "0"

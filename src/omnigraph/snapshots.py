@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from msgspec import Struct
 
-from omnigraph.blobs import EntityKind, check_kind, open_value
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound
 from omnigraph.history.manifest import MAIN, ManifestState, PublishedTable
@@ -23,15 +22,15 @@ from omnigraph.query.engine import Execution
 from omnigraph.query.explain import ExplainedStep, explained
 from omnigraph.query.prepared import prepare
 from omnigraph.query.source import Source
-from omnigraph.storage.blobs import BlobStream, ByteRange
-from omnigraph.storage.tables import TableSnapshot
 
 if TYPE_CHECKING:
+    from omnigraph.blobs import EntityKind
     from omnigraph.pipeline.export import ExportSource
+    from omnigraph.storage.blobs import BlobStream, ByteRange
+    from omnigraph.storage.tables import TableSnapshot
 
 
-@dataclass(frozen=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """One state of the graph. It never changes, whatever others write.
 
     The tables of a branch go with the branch: once it is deleted, they can no longer be read.
@@ -81,6 +80,8 @@ class Snapshot:
     def _blob(
         self, kind: EntityKind, type: str, id: str, property: str, range: ByteRange | None
     ) -> BlobStream:
+        from omnigraph.blobs import check_kind, open_value
+
         table = self._table(type)
         check_kind(table, kind)
         with self._opened(table) as opened:
@@ -92,7 +93,9 @@ class Snapshot:
         source = Source(self._repository, self._state, self._identity, caches)
         try:
             prepared = caches.plans.get(plan, source)
-            return Execution(prepared, source, values, budget, embedder=caches.embedder).table()
+            found = Execution(prepared, source, values, budget, embedder=caches.embedder).table()
+            source.keep()
+            return found
         finally:
             if self.branch != MAIN and any(t.branch for t in self._state.tables.values()):
                 self._check_branch()

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from types import ModuleType
 from typing import Any
 
@@ -27,7 +28,9 @@ from omnigraph.language import Catalog, EdgeType, NodeType
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.types import STRING, ValueType
 from omnigraph.language.values import coerce
-from omnigraph.query import budget, grouping, images, matching, postings, reading, shapes, texts
+from omnigraph.query import budget, grouping, images, matching, shapes
+from omnigraph.query.search import postings, reading, texts
+from omnigraph.storage import kept
 from omnigraph.storage.tables import StagedWrite, Tables, TableSnapshot
 from omnigraph.writes.batches import Batches
 from omnigraph.writes.protocol import TableOutcome, WriteRequest, write
@@ -218,11 +221,20 @@ def compact(graph: Graph) -> None:
 
 @dataclass(frozen=True)
 class Ready:
-    """A graph to ask, and where."""
+    """A graph to ask, and where; every question to a graph opened anew, if that is the way."""
 
     graph: Graph
     branch: str = "main"
     commit: str | None = None
+    anew: bool = False
+
+    def each_time(self) -> Iterator[Ready]:
+        """What to ask a question: once, or twice without what is in memory."""
+        if not self.anew:
+            yield self
+            return
+        for _ in range(2):
+            yield replace(self, graph=open(self.graph.location, mode="r"))
 
 
 class Graphs:
@@ -311,6 +323,10 @@ def _without_files(graphs: Graphs, name: str) -> Ready:
     return Ready(open(graph.location, mode="r"))
 
 
+def _kept(graphs: Graphs, name: str) -> Ready:
+    return Ready(graphs.bit_by_bit(name, "kept"), anew=True)
+
+
 def _cache(graph: Graph) -> Path:
     return Path(graph.location) / "__cache"
 
@@ -360,6 +376,7 @@ WAYS: dict[str, Callable[[Graphs, str], Ready]] = {
     "indexed_and_compacted": _indexed_and_compacted,
     "cache_files": _with_files,
     "no_cache_files": _without_files,
+    "kept_columns": _kept,
     "branch": _branch,
     "diverged_branch": _diverged,
     "old_commit": _commit,
@@ -387,7 +404,11 @@ def limits(way: str) -> Iterator[None]:
         if way == "small_blocks":
             _replace_everywhere(patch, "BLOCK_ROWS", budget.BLOCK_ROWS, 3)
             _set(patch, grouping, _DENSE=0)
-        if way == "columns_by_value":
+        if way == "kept_columns":
+            # All that is worked out is kept in files at once, and read by who asks next.
+            _set(patch, kept, SETTLED_AFTER=0)
+            patch.setattr(os, "fsync", lambda handle: None)
+        if way in ("columns_by_value", "kept_columns"):
             # Columns are kept as numbers of their values, and in order, from the first time on.
             _set(patch, images, _OFTEN=0, _SOUGHT=0, _REPEATED=0)
             _set(patch, texts, _FOUND=1e-9)
@@ -405,7 +426,7 @@ def _set(patch: pytest.MonkeyPatch, module: ModuleType, **limits: float) -> None
 def _replace_everywhere(patch: pytest.MonkeyPatch, name: str, old: int, new: int) -> None:
     """Replace a constant in all modules that import it, and where it is an argument's default."""
     found = 0
-    for info in iter_modules(omnigraph.query.__path__, "omnigraph.query."):
+    for info in walk_packages(omnigraph.query.__path__, "omnigraph.query."):
         module = import_module(info.name)
         if getattr(module, name, None) == old:
             patch.setattr(module, name, new)

@@ -25,7 +25,7 @@ import pytest
 from omnigraph.diagnostics import Diagnostic
 from omnigraph.errors import QueryError
 from omnigraph.language.codes import CODES
-from omnigraph.language.lint import lint
+from omnigraph.language.linter import lint
 from omnigraph.language.query.compiled import CompiledQuery
 from omnigraph.language.query.compiler import check_queries
 from omnigraph.language.query.formatter import format_queries
@@ -116,7 +116,7 @@ def test_formatting_a_case_does_not_change_what_it_means(path: Path) -> None:
 
 
 def test_every_code_that_queries_can_have_is_in_a_case_and_is_registered() -> None:
-    sources = [*(LANGUAGE / "query").glob("*.py"), LANGUAGE / "lint.py", LANGUAGE / "stream.py"]
+    sources = [*(LANGUAGE / "query").glob("*.py"), LANGUAGE / "linter.py", LANGUAGE / "stream.py"]
     sources += [LANGUAGE / "syntax.py", LANGUAGE / "tokens.py"]
     emitted = {code for s in sources for code in _CODE.findall(s.read_text())}
     shown: set[str] = set()

@@ -160,7 +160,8 @@ def test_case(path: Path, way: str, graphs: Graphs) -> None:
         ready = graphs.get(sections["graph"].strip(), way)
         for call in calls(sections["answers"]):
             try:
-                check(ready, call, queries[call.query])
+                for each in ready.each_time():
+                    check(each, call, queries[call.query])
             except BaseException as error:
                 error.add_note(f"{path.name}, {way}:\n{queries[call.query]}{call.params}")
                 raise

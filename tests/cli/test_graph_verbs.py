@@ -616,7 +616,7 @@ def test_verbs_on_graphs_load_neither_pandas_nor_spark(run: Run, graph: Graph):
     ran = modules_after("snapshot", graph.location)
     loaded = set(ran.stderr.split())
     assert ran.returncode == 0
-    assert "lance" in loaded
+    assert "pyarrow" in loaded
     assert not {"pandas", "pyspark", "rich"} & loaded
 
 

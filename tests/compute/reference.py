@@ -92,6 +92,8 @@ def _fit(value: Any, type: ValueType) -> Any:
     if value is None or not type.is_number:
         return value
     if type.is_float:
+        if type.scalar is Scalar.F32 and not math.isfinite(single(value)):
+            raise Fault
         return float(value)
     low, high = INTEGER_BOUNDS[type.scalar]
     if value != math.floor(value) or not low <= value <= high:

@@ -201,7 +201,7 @@ def test_a_detached_commit_needs_retries(tmp_path):
         LanceDataset.commit(table, transaction, detached=True, max_retries=0)
 
 
-# Ledger.is_newest: the file of each version is told by its number alone.
+# Ledger.newest: the file of each version is told by its number alone.
 def test_the_file_of_a_version_is_named_by_what_is_left_to_the_last_number(tmp_path):
     table = create(tmp_path / "t", rows(1))
     for n in range(2, 5):

@@ -15,10 +15,10 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from omnigraph.diagnostics import Report
 from omnigraph.language import CompiledQuery, Scalar, ValueType

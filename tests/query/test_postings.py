@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.query import pieces, postings
-from omnigraph.query.ascending import among, common, union
-from omnigraph.query.pieces import lengths, stems_of, stems_of_all
-from omnigraph.query.postings import Corpus, Postings, make
-from omnigraph.query.spellings import Spellings
-from omnigraph.query.words import Words
+from omnigraph.query.search import pieces, postings
+from omnigraph.query.search.ascending import among, common, union
+from omnigraph.query.search.pieces import lengths, stems_of, stems_of_all
+from omnigraph.query.search.postings import Corpus, Postings, make
+from omnigraph.query.search.spellings import Spellings
+from omnigraph.query.search.words import Words
 from omnigraph.storage.fuzzy import is_within
 
 #: Words, stop words, marks, pieces of several words or of none, and such as are too long.

@@ -22,10 +22,11 @@ from omnigraph.errors import UsageError
 from omnigraph.graph import Graph, init
 from omnigraph.language.schema.arrow import table_schema
 from omnigraph.maintenance.indexes import IndexChange
-from omnigraph.query import images, pieces, postings, reading, texts, vectors
+from omnigraph.query import images
 from omnigraph.query.images import TableImage
-from omnigraph.query.texts import TextColumn
-from omnigraph.query.words import Words
+from omnigraph.query.search import pieces, postings, reading, texts, vectors
+from omnigraph.query.search.texts import TextColumn
+from omnigraph.query.search.words import Words
 from omnigraph.storage.tables import IndexSpec
 from omnigraph.writes.protocol import WriteRequest, write
 

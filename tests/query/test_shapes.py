@@ -169,6 +169,9 @@ def test_damaged_or_missing_files_are_made_again(
     Changes(graph, random.Random(3))
     query = "query q() { match { $a knows{1,} $b } return { count($a) as n } }"
     expected = graph.query(query).scalar()
-    (folder,) = (tmp_path / "g" / "__cache" / "topology").iterdir()
-    (folder / "out_ends.npy").write_bytes(b"nothing")
-    assert open(tmp_path / "g").query(query).scalar() == expected
+    (file,) = (tmp_path / "g" / "__cache" / "topology").iterdir()
+    whole = file.read_bytes()
+    for damaged in (b"", b"nothing", b"X" + whole[1:], whole[:-1], whole[:60], whole + b"more"):
+        file.write_bytes(damaged)
+        assert open(tmp_path / "g").query(query).scalar() == expected
+        assert file.read_bytes() == whole

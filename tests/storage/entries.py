@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from omnigraph.storage.ledger import PRIMARY_KEY
+from omnigraph.storage.table_ref import PRIMARY_KEY
 
 SCHEMA = pa.schema(
     [

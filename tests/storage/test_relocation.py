@@ -18,9 +18,9 @@ def test_every_fork_is_read_at_the_new_place(tables, place, tmp_path):
     before = content(tables, place)
     shutil.move(tmp_path / "graph", tmp_path / "moved")
     objects = Objects(Location.of(tmp_path / "moved"))
-    assert is_moved(objects)
+    assert is_moved(objects.location)
     settle(objects, ("nodes",))
-    assert not is_moved(objects)
+    assert not is_moved(objects.location)
     moved = Tables(objects.location)
     assert content(moved, place) == before
     assert "id_btree" in plan(moved, place, "id = 'p7'")

@@ -8,6 +8,7 @@ so that `omnigraph --help` answers at once.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -21,6 +22,8 @@ from omnigraph.errors import OmnigraphError, UsageError
 from omnigraph.settings import Settings
 
 _INTERRUPTED = 130
+#: So many new objects are made before Python looks for garbage; it is 700 otherwise.
+_LOOK_FOR_GARBAGE = 50_000
 
 #: Verb → where its command is, and the line about it in `omnigraph --help`.
 VERBS = {
@@ -76,6 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: What follows the command's name; taken from `sys.argv` when left out.
     """
+    if arguments is None:
+        # Nothing that is loaded at the start is ever garbage, and looking for some takes a while.
+        gc.set_threshold(_LOOK_FOR_GARBAGE)
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = given[: given.index("--")] if "--" in given else given
     output = Output(json="--json" in options)

@@ -1,10 +1,10 @@
 """Keeping pandas out of the command line's process, which starts in half the time without it.
 
-The first array that pyarrow makes looks whether pandas is installed by importing it, and
-`pyarrow.dataset`, which Lance needs, makes one when it is imported. No verb needs pandas. So while
-`pyarrow.dataset` is imported, pandas is hidden from it, and pyarrow believes that there is none.
-Nobody else is cheated: pandas can be imported afterwards as ever, and the moment it is, pyarrow is
-told. A program that has pyarrow or pandas already is left as it is.
+The first array that pyarrow makes looks whether pandas is installed by importing it, and so does
+the first one that becomes NumPy's. No verb needs pandas. So it is hidden while both is done here,
+and pyarrow believes that there is none. Pandas can be imported afterwards as ever, and the moment
+it is, pyarrow is told; only `pandas.NA` it does not know then, which is why this is for the command
+line alone. A program that has pyarrow or pandas already is left as it is.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from types import ModuleType
 
 
 def import_arrow_without_pandas() -> None:
-    """Import pyarrow's dataset part and have pandas stay away until somebody asks for it."""
+    """Import pyarrow and have pandas stay away until somebody asks for it."""
     if "pyarrow" in sys.modules or "pandas" in sys.modules:
         return
     finder = _PandasFinder()
     sys.meta_path.insert(0, finder)
     try:
-        import pyarrow.dataset  # noqa: F401
+        import pyarrow as pa
+
+        pa.array([0], pa.date32()).to_numpy(zero_copy_only=False)
     finally:
         finder.hidden = False
 

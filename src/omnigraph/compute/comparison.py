@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.compute.arrays import as_arrow
+from omnigraph.compute.arrays import as_arrow, as_numpy, scalar
 from omnigraph.compute.datum import Datum, broadcast
 
 _KERNELS = {
@@ -24,7 +24,7 @@ _KERNELS = {
 #: The operator after its sides are exchanged.
 FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
-_UNKNOWN = pa.scalar(None, pa.bool_())
+_UNKNOWN = scalar(None, pa.bool_())
 
 
 def compare(operator: str, left: Datum, right: Datum) -> Datum:
@@ -142,19 +142,19 @@ def _in_set(item: pa.Array, values: pa.Array) -> pa.Array:
         narrow = pa.types.is_float32(item.type) and pa.types.is_floating(values.type)
         common = pa.float32() if narrow else pa.float64()
         # Hashing tells -0.0 from 0.0; adding zero makes them one.
-        zero = pa.scalar(0.0, common)
+        zero = scalar(0.0, common)
         item = pc.add(item.cast(common, safe=False), zero)
         values = pc.add(values.cast(common, safe=False), zero)
     elif len(values) == 0:
         # The empty list has no type of its own.
-        values = pa.array([], item.type)
+        values = pa.nulls(0, item.type)
     found = pc.is_in(item, value_set=values)
     return pc.if_else(pc.is_valid(item), found, _UNKNOWN)
 
 
 def _bounds(type: pa.DataType) -> tuple[pa.Scalar, pa.Scalar]:
     info = np.iinfo(type.to_pandas_dtype())
-    return pa.scalar(int(info.min), type), pa.scalar(int(info.max), type)
+    return scalar(int(info.min), type), scalar(int(info.max), type)
 
 
 def _in_row(item: Datum, lists: pa.Array) -> pa.Array:
@@ -194,7 +194,7 @@ def _rows(datum: Datum, rows: np.ndarray) -> pa.Array:
 def _flat(lists: pa.Array) -> tuple[pa.Array, np.ndarray]:
     """Give all elements of a column of lists, and the row of each."""
     lengths = pc.fill_null(pc.list_value_length(lists), 0)
-    return lists.flatten(), np.repeat(np.arange(len(lists)), lengths.to_numpy())
+    return lists.flatten(), np.repeat(np.arange(len(lists)), as_numpy(lengths))
 
 
 def _true(conditions: pa.Array) -> np.ndarray:

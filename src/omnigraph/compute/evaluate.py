@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from omnigraph.compute import comparison, texts
-from omnigraph.compute.arrays import as_arrow
+from omnigraph.compute.arrays import FALSE, as_arrow, filled, scalar
 from omnigraph.compute.datum import ComputeFault, Datum, broadcast
 from omnigraph.compute.numbers import arithmetic, fit, negate
 from omnigraph.language.query.expressions import (
@@ -46,8 +46,7 @@ __all__ = ["Columns", "ComputeFault", "Given", "evaluate", "fit", "matches", "va
 Columns = Callable[[Column | PropertyOf | Entity], pa.Array | pa.ChunkedArray]
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """What one request gives to its expressions.
 
     Args:
@@ -93,7 +92,10 @@ def matches(expression: Checked, columns: Columns, rows: int, given: Given) -> p
     Raises:
         ComputeFault: A result does not fit into its type.
     """
-    return broadcast(pc.fill_null(_Evaluation(columns, given).datum(expression), False), rows)
+    found = _Evaluation(columns, given).datum(expression)
+    if isinstance(found, pa.Scalar):
+        return broadcast(pc.fill_null(found, FALSE), rows)
+    return broadcast(filled(found, False), rows)
 
 
 def value(expression: Checked, given: Given) -> Value:
@@ -128,8 +130,7 @@ def _no_columns(named: Column | PropertyOf | Entity) -> pa.Array:
     raise TypeError(f"`{named}` has no single value")
 
 
-@dataclass(frozen=True, slots=True)
-class _Evaluation:
+class _Evaluation(Struct, frozen=True):
     """Computes parts of an expression: one scalar for all rows as long as no column takes part."""
 
     columns: Columns
@@ -222,10 +223,10 @@ def _refuse_null(item: Datum, index: int) -> None:
 
 def _scalar(value: Value, type: ValueType | None) -> pa.Scalar:
     if type is None:
-        return pa.scalar(None)
+        return pa.nulls(1)[0]
     if type.is_blob and value is not None:
         value = {"uri": value} if isinstance(value, str) else {"data": value}
-    return pa.scalar(value, arrow_type(type))
+    return scalar(value, arrow_type(type))
 
 
 def _canonical(value: Value, type: ValueType | None) -> Value:

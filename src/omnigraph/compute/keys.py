@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.compute.arrays import scalar
 from omnigraph.language.schema.catalog import ENDS, EdgeType, TableType
 
 #: An edge's ends, by their names in schemas, in mutations and in tables.
@@ -56,7 +57,7 @@ def one_zero(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """Floats with one zero: hashes tell it from minus zero, and comparisons do not."""
     if not pa.types.is_floating(column.type):
         return column
-    return pc.add(column, pa.scalar(0.0, column.type))
+    return pc.add(column, scalar(0.0, column.type))
 
 
 def _json_text(column: pa.Array) -> pa.Array:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.compute.arrays import scalar
 from omnigraph.compute.datum import ComputeFault, Datum, at_row, first_row
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.types import ValueType
@@ -63,7 +64,7 @@ def arithmetic(operator: str, left: Datum, right: Datum, type: ValueType) -> Dat
             raise _misfit(_operation(operator, left, right, row), type, row) from None
     if operator == "/":
         # Null for a zero on the right: it is neither an infinity nor an error.
-        nothing = pa.scalar(None, right.type)
+        nothing = scalar(None, right.type)
         right = pc.if_else(pc.equal(right, 0.0), nothing, right)
         result = pc.divide(left, right)
     else:

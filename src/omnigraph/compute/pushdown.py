@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from omnigraph.compute.comparison import FLIPPED
 from omnigraph.compute.evaluate import Given, value
@@ -51,8 +52,7 @@ _EXACT_FLOAT = float(1 << 53)
 _NARROW = frozenset({Scalar.I32, Scalar.U32})
 
 
-@dataclass(frozen=True, slots=True)
-class Pushed:
+class Pushed(Struct, frozen=True):
     """A filter for Lance.
 
     Args:
@@ -85,11 +85,10 @@ def push_down(expression: Checked, given: Given, name: Names) -> Pushed | None:
     return _Push(given, name).condition(expression, negated=False, depth=0)
 
 
-@dataclass(slots=True)
-class _Push:
+class _Push(Struct):
     given: Given
     name: Names
-    terms: int = field(default=0)
+    terms: int = 0
 
     def condition(self, expression: Checked, *, negated: bool, depth: int) -> Pushed | None:
         if isinstance(expression, Not):

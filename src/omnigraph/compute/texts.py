@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
-from omnigraph.compute.arrays import as_arrow
+from omnigraph.compute.arrays import as_arrow, as_numpy, scalar, single
 from omnigraph.compute.datum import Datum
 
 #: Places that are looked at together: bounds the memory, a few arrays of this length.
@@ -21,7 +21,7 @@ def contains(texts: Datum, patterns: Datum) -> Datum:
     """Say which texts contain their pattern; null when one of them is null."""
     if isinstance(patterns, pa.Scalar):
         if not patterns.is_valid:
-            return pa.scalar(None, pa.bool_())
+            return scalar(None, pa.bool_())
         return pc.match_substring(texts, pattern=patterns.as_py())
     return _find(texts, patterns, anywhere=True)
 
@@ -30,13 +30,12 @@ def starts_with(texts: Datum, patterns: Datum) -> Datum:
     """Say which texts start with their pattern; null when one of them is null."""
     if isinstance(patterns, pa.Scalar):
         if not patterns.is_valid:
-            return pa.scalar(None, pa.bool_())
+            return scalar(None, pa.bool_())
         return pc.starts_with(texts, pattern=patterns.as_py())
     return _find(texts, patterns, anywhere=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Bytes:
+class _Bytes(Struct, frozen=True):
     """The UTF-8 of a column: in UTF-8, a text is found where its bytes are found."""
 
     data: Any
@@ -45,7 +44,7 @@ class _Bytes:
 
     @staticmethod
     def of(texts: Datum, rows: int) -> _Bytes:
-        array = pa.array([texts.as_py()], pa.utf8()) if isinstance(texts, pa.Scalar) else texts
+        array = single(texts.as_py(), pa.utf8()) if isinstance(texts, pa.Scalar) else texts
         _, offsets, data = array.buffers()
         ends = np.frombuffer(offsets, np.int32, len(array) + 1, array.offset * 4).astype(np.int64)
         starts, lengths = ends[:-1], np.diff(ends)
@@ -56,7 +55,7 @@ class _Bytes:
 
 def _find(texts: Datum, patterns: pa.Array, *, anywhere: bool) -> pa.Array:
     rows = len(patterns)
-    valid = pc.and_(pc.is_valid(texts), pc.is_valid(patterns)).to_numpy(zero_copy_only=False)
+    valid = as_numpy(pc.and_(pc.is_valid(texts), pc.is_valid(patterns)))
     if (isinstance(texts, pa.Scalar) and not texts.is_valid) or rows == 0:
         return pa.nulls(rows, pa.bool_())
     text, pattern = _Bytes.of(texts, rows), _Bytes.of(patterns, rows)

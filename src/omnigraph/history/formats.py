@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from omnigraph.history.manifest import FORMAT, FORMAT_KEY
 from omnigraph.history.names import RUN_PREFIX
-from omnigraph.history.store import MANIFEST, refuse_newer
+from omnigraph.history.store import MANIFEST, format_of
 from omnigraph.storage.ledger import Ledger
 from omnigraph.storage.location import Location
 
@@ -45,9 +45,7 @@ def stamp_of(location: Location) -> int:
     Raises:
         UpgradeRequired: It is newer than this Omnigraph.
     """
-    metadata = Ledger(location, MANIFEST).metadata(None)
-    refuse_newer(metadata)
-    return int(metadata.get(FORMAT_KEY, "1"))
+    return format_of(Ledger(location, MANIFEST).metadata(None))
 
 
 def migrate(location: Location) -> list[int]:

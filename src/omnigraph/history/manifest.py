@@ -12,15 +12,14 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct, field
 
-from omnigraph.storage.ledger import PRIMARY_KEY
-from omnigraph.storage.tables import TableRef
+from omnigraph.storage.table_ref import PRIMARY_KEY, TableRef
 
 #: Version of the manifest's own shape; see `history.formats`.
 FORMAT_KEY = "omnigraph:internal_schema_version"
@@ -48,8 +47,7 @@ STATE_FILTER = "object_type != 'graph_commit'"
 COMMIT_FILTER = "object_type = 'graph_commit'"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TableIdentity:
+class TableIdentity(Struct, frozen=True, order=True):
     """Which table: the stable id of its type and the incarnation of its lifetime."""
 
     type_id: int
@@ -69,8 +67,7 @@ class TableIdentity:
         return f"{kind}s/{self.type_id:016x}-{self.incarnation:016x}"
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedTable:
+class PublishedTable(Struct, frozen=True):
     """A table in a snapshot: the version that readers see."""
 
     identity: TableIdentity
@@ -100,8 +97,7 @@ class PublishedTable:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Struct, frozen=True):
     """One commit of the whole graph.
 
     Attributes:
@@ -136,8 +132,7 @@ class Commit:
         }
 
 
-@dataclass(frozen=True)
-class ManifestState:
+class ManifestState(Struct, frozen=True, dict=True):
     """The folded present state of one branch.
 
     `obsolete` counts the rows of tables' earlier versions that are still stored.

@@ -6,8 +6,12 @@ compared, so later loads and queries have to use the same one.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from omnigraph.language.schema.catalog import Property
-from omnigraph.storage.objects import Objects
+
+if TYPE_CHECKING:
+    from omnigraph.storage.objects import Objects
 
 _FOLDER = "__embeddings"
 

@@ -2,112 +2,65 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from omnigraph import failpoints
-from omnigraph.compute.ulids import new_ulid
-from omnigraph.errors import AlreadyExists, NotFound, StorageError, UsageError
-from omnigraph.history.manifest import (
-    MAIN,
-    Commit,
-    PublishedTable,
-    TableIdentity,
-    commit_rows,
-    table_row,
-    version_row,
-)
+from msgspec import Struct
+
+from omnigraph.errors import NotFound, StorageError, UsageError
+from omnigraph.history.manifest import TableIdentity
 from omnigraph.history.store import MANIFEST, History
-from omnigraph.language import Catalog, compile_schema
-from omnigraph.language.schema.arrow import table_schema
+from omnigraph.language import Catalog
+from omnigraph.storage.control import read_control
 from omnigraph.storage.location import Location
-from omnigraph.storage.lock import LOCK_FOLDER, EffectLock, LockTimes, effect_lock
-from omnigraph.storage.objects import Objects
-from omnigraph.storage.relocation import note_place
-from omnigraph.storage.tables import Tables
+from omnigraph.storage.lock import EffectLock, LockTimes, effect_lock
+
+if TYPE_CHECKING:
+    from omnigraph.storage.objects import Objects
+    from omnigraph.storage.tables import Tables
 
 SCHEMA_TEXT = "_schema.pg"
 SCHEMA_COMPILED = "_schema.ir.json"
 SCHEMA_STATE = "__schema_state.json"
 INIT_CLAIM = "__init_claim.json"
 TABLE_FOLDERS = ("nodes", "edges", MANIFEST)
-_STATE_FORMAT = 1
 
 
-@dataclass(frozen=True)
-class Repository:
-    """One graph. `catalog` is the accepted schema."""
+class Repository(Struct, frozen=True, dict=True, eq=False):
+    """One graph. `catalog` is the accepted schema.
+
+    What queries that find all they need in `__cache/` do without is loaded when it is used.
+    """
 
     location: Location
-    objects: Objects
-    tables: Tables
     history: History
     catalog: Catalog
     lock_times: LockTimes
     external_blobs: tuple[str, ...] = ()
+
+    @cached_property
+    def objects(self) -> Objects:
+        """The control objects."""
+        from omnigraph.storage.objects import Objects
+
+        return Objects(self.location)
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The tables."""
+        from omnigraph.storage.tables import Tables
+
+        return Tables(self.location)
 
     @contextmanager
     def lock(self) -> Iterator[EffectLock]:
         """Hold the effect lock."""
         with effect_lock(self.location, self.objects, self.lock_times) as held:
             yield held
-
-
-def init_repository(
-    location: Location, schema_text: str, *, path: str | None, actor: str | None, times: LockTimes
-) -> Repository:
-    """Create a graph.
-
-    Killed at any moment, a second call either finishes the work or finds the graph there.
-
-    Raises:
-        SchemaError: The schema does not compile; nothing was written.
-        AlreadyExists: There is a graph already.
-        UsageError: There is something else at the location.
-    """
-    catalog = compile_schema(schema_text, path=path)
-    refuse_file(location)
-    objects, history = Objects(location), History(location)
-    # Look before locking: the lock would leave a file in a place that is not ours.
-    _check_place(location, objects, history)
-    with effect_lock(location, objects, times):
-        _claim_place(location, objects, history)
-        failpoints.hit("init.claimed")
-        _write_schema(objects, schema_text, catalog)
-        failpoints.hit("init.schema_written")
-        tables = Tables(location)
-        published = []
-        for type in catalog.tables():
-            kind = type.table_key.partition(":")[0]
-            identity = TableIdentity(type.id, type.incarnation)
-            version = tables.create(identity.path(kind), table_schema(type))
-            published.append(
-                PublishedTable(
-                    identity, type.table_key, identity.path(kind), version, branch=None, rows=0
-                )
-            )
-            failpoints.hit("init.table_created")
-        genesis = Commit(
-            new_ulid(),
-            (),
-            MAIN,
-            actor,
-            dt.datetime.now(dt.UTC),
-            "init",
-            1,
-            changes={t.identity: (t.version, t.branch, t.rows) for t in published},
-        )
-        rows = [table_row(t.key, t.identity, t.path) for t in published]
-        rows += [version_row(t) for t in published] + commit_rows(genesis)
-        note_place(objects)
-        history.create(rows)
-        failpoints.hit("init.manifest_created")
-        objects.delete(INIT_CLAIM)
-    return Repository(location, objects, tables, history, catalog, times)
 
 
 def open_repository(location: Location, *, times: LockTimes) -> Repository:
@@ -119,23 +72,24 @@ def open_repository(location: Location, *, times: LockTimes) -> Repository:
         StorageError: A file of it is damaged; the message names it.
     """
     refuse_file(location)
-    objects, history = Objects(location), History(location)
-    if not history.exists():
+    history = History(location)
+    try:
+        present = history.present()
+    except NotFound:
         hint = f"create one with `omnigraph init {location} --schema FILE`"
-        if objects.read(INIT_CLAIM) is not None:
+        if read_control(location, INIT_CLAIM) is not None:
             hint = "its creation was interrupted; run `omnigraph init` again to finish it"
-        elif objects.read(SCHEMA_STATE) is not None:
-            raise StorageError(f"{location.child(MANIFEST)} is missing from the graph")
-        raise NotFound(f"there is no graph at {location}; {hint}")
-    state = history.read(MAIN)
-    catalog = _read_schema(objects)
+        elif read_control(location, SCHEMA_STATE) is not None:
+            raise StorageError(f"{location.child(MANIFEST)} is missing from the graph") from None
+        raise NotFound(f"there is no graph at {location}; {hint}") from None
+    catalog = _read_schema(location)
     for type in catalog.tables():
-        if TableIdentity(type.id, type.incarnation) not in state.state.tables:
+        if TableIdentity(type.id, type.incarnation) not in present.state.tables:
             raise StorageError(
                 f"{location.child(SCHEMA_COMPILED)} has the type {type.name}, which the manifest"
                 " does not know: the two do not belong together"
             )
-    return Repository(location, objects, Tables(location), history, catalog, times)
+    return Repository(location, history, catalog, times)
 
 
 def refuse_file(location: Location) -> None:
@@ -144,61 +98,23 @@ def refuse_file(location: Location) -> None:
         raise UsageError(f"{location} is a file; a graph is a folder")
 
 
-def _check_place(location: Location, objects: Objects, history: History) -> list[str]:
-    """Check that a graph can be created at a place; gives what is there already."""
-    found = [name for name in objects.top_level() if name != LOCK_FOLDER]
-    # In this order: a graph that somebody else finishes now is a graph, not foreign files.
-    if history.exists():
-        raise AlreadyExists(f"there is a graph at {location} already")
-    if found and INIT_CLAIM not in found:
-        raise UsageError(
-            f"{location} is not empty (it has {', '.join(found[:3])}); give a new or empty folder"
-        )
-    return found
-
-
-def _claim_place(location: Location, objects: Objects, history: History) -> None:
-    """Claim an empty place, or take over one whose creation was interrupted."""
-    if not _check_place(location, objects, history):
-        claim = {"started_at": dt.datetime.now(dt.UTC).isoformat()}
-        objects.write(INIT_CLAIM, json.dumps(claim).encode())
-        return
-    # Whoever claimed it is dead, or it would hold the lock. Nothing there was ever visible.
-    for folder in TABLE_FOLDERS:
-        objects.delete_folder(folder)
-    for file in (SCHEMA_TEXT, SCHEMA_COMPILED, SCHEMA_STATE):
-        objects.delete(file)
-
-
-def _write_schema(objects: Objects, text: str, catalog: Catalog) -> None:
-    state = {
-        "format": _STATE_FORMAT,
-        "shape_hash": catalog.shape_hash,
-        "identity_hash": catalog.identity_hash,
-    }
-    objects.write(SCHEMA_TEXT, text.encode())
-    objects.write(SCHEMA_COMPILED, catalog.to_json().encode())
-    # The state comes last: it vouches for the other two.
-    objects.write(SCHEMA_STATE, json.dumps(state, indent=2).encode())
-
-
-def _read_schema(objects: Objects) -> Catalog:
+def _read_schema(location: Location) -> Catalog:
     found = {}
     for path in (SCHEMA_COMPILED, SCHEMA_STATE):
-        stored = objects.read(path)
+        stored = read_control(location, path)
         if stored is None:
-            raise StorageError(f"{objects.location.child(path)} is missing from the graph")
-        found[path] = stored.data
+            raise StorageError(f"{location.child(path)} is missing from the graph")
+        found[path] = stored
     path = SCHEMA_COMPILED
     try:
         catalog = Catalog.from_json(found[SCHEMA_COMPILED].decode())
         path = SCHEMA_STATE
         wanted = json.loads(found[SCHEMA_STATE])["identity_hash"]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StorageError(f"{objects.location.child(path)} is damaged: {error!r}") from error
+        raise StorageError(f"{location.child(path)} is damaged: {error!r}") from error
     if catalog.identity_hash != wanted:
         raise StorageError(
-            f"{objects.location.child(SCHEMA_COMPILED)} does not have the content that"
+            f"{location.child(SCHEMA_COMPILED)} does not have the content that"
             f" {SCHEMA_STATE} vouches for: one of them was changed by hand or is damaged"
         )
     return catalog

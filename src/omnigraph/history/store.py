@@ -6,10 +6,13 @@ import json
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
+from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError, UpgradeRequired, UsageError
 from omnigraph.history.manifest import (
     COMMIT_FILTER,
@@ -32,8 +35,13 @@ from omnigraph.history.manifest import (
     version_row,
 )
 from omnigraph.history.names import is_internal
-from omnigraph.storage.ledger import Ledger, LedgerVersion
+from omnigraph.history.remembered import Remembered
+from omnigraph.storage.kept import Stamp
 from omnigraph.storage.location import Location
+from omnigraph.storage.version_file import newest_stamp
+
+if TYPE_CHECKING:
+    from omnigraph.storage.ledger import Ledger, LedgerVersion
 
 MANIFEST = "__manifest"
 
@@ -44,8 +52,7 @@ _PRUNE_AT = 64
 _KEEP_VERSIONS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class BranchInfo:
+class BranchInfo(Struct, frozen=True):
     """A branch as a user sees it."""
 
     name: str
@@ -57,17 +64,23 @@ class BranchInfo:
         return {"name": self.name, "parent": self.parent, "head": self.head}
 
 
-@dataclass(frozen=True, slots=True)
-class BranchState:
-    """What a branch looks like at one moment: its identity, its head and its tables.
+class Present(Struct, frozen=True):
+    """What readers see of a branch at one moment: its identity, its head and its tables.
 
-    `identity` tells two lifetimes of one name apart; it is empty for main.
+    `identity` tells two lifetimes of one name apart; it is empty for main. `format` is the version
+    of the manifest's own shape.
     """
 
     name: str
     identity: str
     head: str
     state: ManifestState
+    format: int
+
+
+class BranchState(Present, frozen=True):
+    """What a branch looks like at one moment, with what a commit is published on top of."""
+
     ledger: LedgerVersion
 
     @property
@@ -81,9 +94,18 @@ class History:
 
     def __init__(self, location: Location) -> None:
         self.location = location
-        self._ledger = Ledger(location, MANIFEST)
         self._cache: dict[str, BranchState] = {}
+        self._remembered = Remembered(location)
+        #: What readers have last seen of main.
+        self._seen: tuple[Stamp, Present] | None = None
         self._guard = threading.Lock()
+
+    @cached_property
+    def _ledger(self) -> Ledger:
+        # Here, since who reads what others have worked out does not need Lance.
+        from omnigraph.storage.ledger import Ledger
+
+        return Ledger(self.location, MANIFEST)
 
     def exists(self) -> bool:
         """True when there is a graph."""
@@ -95,8 +117,37 @@ class History:
 
     # --- reading ---
 
+    def present(self, branch: str = MAIN) -> Present:
+        """What readers see of a branch now.
+
+        A process that only reads main need not open the manifest, if another one has done so.
+
+        Raises:
+            NotFound: There is no such branch.
+            UpgradeRequired: The graph was written by a newer Omnigraph.
+        """
+        newest = newest_stamp(self.location, MANIFEST) if branch == MAIN else None
+        if newest is None:
+            return self.read(branch)
+        with self._guard:
+            if self._seen is not None and self._seen[0] == newest:
+                return self._seen[1]
+            known = MAIN in self._cache
+        state = None if known else self._remembered.read(newest)
+        found: Present
+        if state is not None and MAIN in state.heads:
+            found = Present(MAIN, "", state.heads[MAIN], state, FORMAT)
+        else:
+            found = self.read(MAIN)
+            if found.format == FORMAT:
+                self._remembered.write(newest, found.state)
+        if found.state.version == newest.version:
+            with self._guard:
+                self._seen = (newest, found)
+        return found
+
     def read(self, branch: str = MAIN) -> BranchState:
-        """Read the present state of a branch.
+        """Read the present state of a branch, to publish on top of it.
 
         Raises:
             NotFound: There is no such branch.
@@ -116,15 +167,15 @@ class History:
             cached = self._cache.get(branch)
         if cached and cached.identity == identity:
             version = cached.ledger.version
-            if self._ledger.is_newest(native(branch), version):
+            newest = newest_stamp(self.location, MANIFEST) if branch == MAIN else None
+            if newest is not None and newest.version == version:
                 return cached
             if self._ledger.version(native(branch)) == version:
                 return cached
         ledger, rows = self._ledger.read(native(branch), STATE_FILTER)
-        refuse_newer(ledger.metadata)
         state = fold(ledger.version, rows)
         head = self._effective_head(branch, parent, state)
-        found = BranchState(branch, identity, head, state, ledger)
+        found = BranchState(branch, identity, head, state, format_of(ledger.metadata), ledger)
         with self._guard:
             self._cache[branch] = found
         return found
@@ -232,7 +283,7 @@ class History:
             # Something that does not conflict was published in between, such as a tag.
             return self.read(base.name)
         state = advance(base.state, ledger.version, changed, commit)
-        published = BranchState(base.name, base.identity, commit.id, state, ledger)
+        published = BranchState(base.name, base.identity, commit.id, state, base.format, ledger)
         with self._guard:
             self._cache[base.name] = published
         if ledger.small_fragments >= _COMPACT_AT:
@@ -274,6 +325,19 @@ class History:
         """The names of all branches besides main, internal ones too."""
         return sorted(self._ledger.branches())
 
+    def check_branch(self, name: str) -> None:
+        """Check that there is such a branch, with a suggestion when there is not.
+
+        Raises:
+            NotFound: There is none.
+        """
+        if name == MAIN:
+            return
+        names = [MAIN, *(n for n in self.branch_names() if not is_internal(n))]
+        if name not in names:
+            hint = did_you_mean(name, names)
+            raise NotFound(f"there is no branch `{name}`" + (f"; {hint}" if hint else ""))
+
     def children(self, name: str) -> list[str]:
         """The branches that were forked from a branch."""
         return sorted(
@@ -312,11 +376,16 @@ def native(branch: str) -> str | None:
     return None if branch == MAIN else branch
 
 
-def refuse_newer(metadata: Mapping[str, str]) -> None:
-    """Refuse a manifest that a newer Omnigraph has written."""
+def format_of(metadata: Mapping[str, str]) -> int:
+    """The version of a manifest's own shape.
+
+    Raises:
+        UpgradeRequired: A newer Omnigraph has written it.
+    """
     stamp = metadata.get(FORMAT_KEY, "1")
     if not stamp.isdigit() or not 1 <= int(stamp) <= FORMAT:
         raise UpgradeRequired(
             f"the graph has format {stamp}, this Omnigraph knows formats 1 to {FORMAT}:"
             " upgrade omnigraph first"
         )
+    return int(stamp)

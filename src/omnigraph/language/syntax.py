@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from omnigraph.diagnostics import Span, did_you_mean
 from omnigraph.language.stream import Abandoned, TokenStream
@@ -22,24 +23,21 @@ _FOREIGN_TYPES = {
 }  # fmt: skip
 
 
-@dataclass(slots=True)
-class NameNode:
+class NameNode(Struct):
     """A name in the text."""
 
     text: str
     span: Span
 
 
-@dataclass(slots=True)
-class LiteralNode:
+class LiteralNode(Struct):
     """A literal: `value` is a checked value (see `language.values`)."""
 
     value: Any
     span: Span
 
 
-@dataclass(slots=True)
-class RangeNode:
+class RangeNode(Struct):
     """`low..high`, either end open (None)."""
 
     low: int | float | None
@@ -47,8 +45,7 @@ class RangeNode:
     span: Span
 
 
-@dataclass(slots=True)
-class TypeNode:
+class TypeNode(Struct):
     """A written type; `type` is None when it was wrong (the error is recorded)."""
 
     type: ValueType | None
@@ -58,8 +55,7 @@ class TypeNode:
 Argument = NameNode | LiteralNode | RangeNode
 
 
-@dataclass(slots=True)
-class AnnotationNode:
+class AnnotationNode(Struct):
     """`@name` or `@name(argument, …, option=literal, …)`."""
 
     name: str

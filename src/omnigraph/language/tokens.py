@@ -8,7 +8,8 @@ and lexing goes on: the parser sees the rest of the text.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from omnigraph.diagnostics import Report
 
@@ -20,7 +21,7 @@ STRING = "string"
 END = "end"
 
 
-class Token(NamedTuple):
+class Token(Struct, frozen=True):
     """One token. Punctuation has its own text as `kind`.
 
     `value` is the meaning: the decoded string, the number, or the variable's name without `$`.
@@ -33,7 +34,7 @@ class Token(NamedTuple):
     value: str | int | float | None = None
 
 
-class Comment(NamedTuple):
+class Comment(Struct, frozen=True):
     """A comment and its place; `text` includes the comment marks."""
 
     text: str
@@ -54,16 +55,17 @@ _MASTER = re.compile(
     """,
     re.VERBOSE,
 )
-_BROKEN_STRING = re.compile(r'"[^\n]*+')
-#: Text in quotes of other languages, or in those that word processors make.
-_SINGLE_QUOTED = re.compile(r"'[^'\n]*+'|[“„][^“”\n]*+[“”]|‘[^’\n]*+’|«[^»\n]*+»")
 _WORD = re.compile(r"[A-Za-z0-9_]++")
-_STRANGE = re.compile(r"""[^\sA-Za-z0-9_$"/{}()\[\]:,.=<>+\-*?@]++""")
-_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
+# What follows is for rare texts: `re` compiles each when it is first needed, and keeps it.
+_BROKEN_STRING = r'"[^\n]*+'
+#: Text in quotes of other languages, or in those that word processors make.
+_SINGLE_QUOTED = r"'[^'\n]*+'|[“„][^“”\n]*+[“”]|‘[^’\n]*+’|«[^»\n]*+»"
+_STRANGE = r"""[^\sA-Za-z0-9_$"/{}()\[\]:,.=<>+\-*?@]++"""
+_ESCAPE = r"\\(?:u([0-9A-Fa-f]{4})|(.))"
+_SURROGATE = "[\ud800-\udfff]"
 _ESCAPES = {
     '"': '"', "\\": "\\", "/": "/", "n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"
 }  # fmt: skip
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _LARGEST_INTEGER_DIGITS = 20
 _STRANGE_HINTS = {
@@ -87,14 +89,14 @@ def tokenize(report: Report) -> tuple[list[Token], list[Comment]]:
     at = 0
     match = _MASTER.match
     add = tokens.append
-    if not text.isascii() and (bad := _SURROGATE.search(text)):
+    if not text.isascii() and (bad := re.search(_SURROGATE, text)):
         report.error(
             "OG-LX-006",
             "the text is not valid Unicode",
             bad.span(),
             "save the file as UTF-8",
         )
-        text = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+        text = re.sub(_SURROGATE, "\N{REPLACEMENT CHARACTER}", text)
     while at < size:
         found = match(text, at)
         if found is None:
@@ -169,7 +171,7 @@ def _unescape(report: Report, quoted: str, start: int) -> str:
     body = quoted[1:-1]
     parts: list[str] = []
     last = 0
-    for found in _ESCAPE.finditer(body):
+    for found in re.finditer(_ESCAPE, body, re.DOTALL):
         parts.append(body[last : found.start()])
         last = found.end()
         code, char = found.groups()
@@ -187,7 +189,7 @@ def _unescape(report: Report, quoted: str, start: int) -> str:
             )
     parts.append(body[last:])
     value = "".join(parts)
-    if not value.isascii() and _SURROGATE.search(value):
+    if not value.isascii() and re.search(_SURROGATE, value):
         # A pair of escaped surrogates is one character; a lone one is not text.
         try:
             value = value.encode("utf-16", "surrogatepass").decode("utf-16")
@@ -198,7 +200,7 @@ def _unescape(report: Report, quoted: str, start: int) -> str:
                 (start, start + len(quoted)),
                 r"write both halves, such as \ud83d\ude00, or the character itself",
             )
-            value = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
+            value = re.sub(_SURROGATE, "\N{REPLACEMENT CHARACTER}", value)
     return value
 
 
@@ -206,7 +208,7 @@ def _strange(report: Report, text: str, at: int) -> int:
     """Report what no token starts with; give the place to go on from."""
     char = text[at]
     if char == '"':
-        broken = _BROKEN_STRING.match(text, at)
+        broken = re.compile(_BROKEN_STRING).match(text, at)
         assert broken is not None
         report.error(
             "OG-LX-002",
@@ -215,7 +217,7 @@ def _strange(report: Report, text: str, at: int) -> int:
             r'close it with `"`; write a line break inside a string as \n',
         )
         return broken.end()
-    run = _SINGLE_QUOTED.match(text, at) or _STRANGE.match(text, at)
+    run = re.compile(_SINGLE_QUOTED).match(text, at) or re.compile(_STRANGE).match(text, at)
     end = run.end() if run else at + 1
     shown = _short(text[at:end])
     report.error(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 
 class Scalar(StrEnum):
@@ -36,8 +38,7 @@ FLOATS = frozenset({Scalar.F32, Scalar.F64})
 MAX_DIMENSION = 65_536
 
 
-@dataclass(frozen=True, slots=True)
-class ValueType:
+class ValueType(Struct, frozen=True):
     """The type of a value.
 
     A vector is a `dimension` of F32; an enum is a String with a set of allowed `values`.

@@ -21,9 +21,10 @@ from omnigraph.language.types import INTEGER_BOUNDS, Scalar, ValueType
 #: A checked value: str, bool, int, float, date, datetime (UTC), bytes, list of these, or None.
 Value = Any
 
-_INTEGER_TEXT = re.compile(r"-?[0-9]{1,20}")
-_DATE_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_DATETIME_TEXT = re.compile(
+# `re` compiles them when they are first needed, and keeps them.
+_INTEGER_TEXT = r"-?[0-9]{1,20}"
+_DATE_TEXT = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_DATETIME_TEXT = (
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?)"
     r"(Z|z|[+-][0-9]{2}:?[0-9]{2})?"
 )
@@ -138,7 +139,7 @@ def _integer(value: object, type: ValueType) -> int:
         raise _misfit(value, type, hint)
     if isinstance(value, str):
         # JSON readers in many languages lose precision above 2^53: text is the safe way.
-        if not _INTEGER_TEXT.fullmatch(value):
+        if not re.fullmatch(_INTEGER_TEXT, value):
             raise _misfit(value, type, "give a whole number")
         value = int(value)
     low, high = INTEGER_BOUNDS[type.scalar]
@@ -166,7 +167,7 @@ def _float(value: object, type: ValueType) -> float:
 def _date(value: object, type: ValueType) -> dt.date:
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         return value
-    if isinstance(value, str) and _DATE_TEXT.fullmatch(value):
+    if isinstance(value, str) and re.fullmatch(_DATE_TEXT, value):
         try:
             return dt.date.fromisoformat(value)
         except ValueError:
@@ -179,7 +180,7 @@ def _datetime(value: object, type: ValueType) -> dt.datetime:
         if value.tzinfo is None:
             raise ValueFault("the time has no zone", "pass a datetime with tzinfo, such as UTC")
         return _in_utc(value)
-    parts = _DATETIME_TEXT.fullmatch(value) if isinstance(value, str) else None
+    parts = re.fullmatch(_DATETIME_TEXT, value) if isinstance(value, str) else None
     if parts is None:
         raise _misfit(value, type, "give a time as YYYY-MM-DDTHH:MM:SSZ")
     if parts[3] is None:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 
 from omnigraph.errors import NotFound
 from omnigraph.history.manifest import MAIN
 from omnigraph.history.repository import Repository
+from omnigraph.storage.kept import map_arrays
 from omnigraph.storage.leftovers import UNFINISHED, Leftover
 from omnigraph.storage.lock import LOCK_FOLDER
 from omnigraph.storage.objects import StoredFile
 from omnigraph.writes.sidecar import FOLDER as SIDECARS
 from omnigraph.writes.signs import SCRATCH
 
-#: Where queries keep the shapes of edge tables, each in a folder with this file in it.
-_SHAPES = "__cache/topology"
-_KEYS = "keys.json"
+#: Where queries keep the shapes of edge tables, and columns.
+_CACHE = "__cache"
+_KEPT = (f"{_CACHE}/topology", f"{_CACHE}/columns")
 
 
 def scratch_leftovers(repository: Repository) -> list[Leftover]:
@@ -35,29 +35,29 @@ def control_leftovers(repository: Repository) -> list[Leftover]:
 
 
 def cache_leftovers(repository: Repository) -> list[Leftover]:
-    """Shapes of branches that are gone, and shapes that were not finished."""
-    history = repository.history
+    """Files about branches that are gone, and files that were not finished or cannot be read."""
+    history, objects = repository.history, repository.objects
     live = {history.branch_identity(MAIN)[0]}
     for name in history.branch_names():
         with suppress(NotFound):
             live.add(history.branch_identity(name)[0])
-    found = []
-    for leftover in _folders(repository.objects.files(_SHAPES), _SHAPES):
-        kept = repository.objects.read(f"{leftover.key}/{_KEYS}")
-        hidden = leftover.key.rpartition("/")[2].startswith(".")
-        if hidden or (kept is not None and not _lifetimes(kept.data) <= live):
-            found.append(leftover)
-    return found
+    files = [f for f in objects.files(_CACHE, deep=False) if f.path.startswith(f"{_CACHE}/.")]
+    for folder in _KEPT:
+        files += [
+            file
+            for file in objects.files(folder)
+            if not _is_of_use(objects.location.child(file.path), live)
+        ]
+    return [Leftover(file.path, (file,)) for file in files]
 
 
-def _lifetimes(data: bytes) -> set[str]:
-    """The branches whose tables a shape was made from; none if that cannot be told."""
-    try:
-        # As `query.source` writes them: the name of a table's branch, and a lifetime of a branch.
-        keys = [lifetime for _, lifetime, _ in json.loads(data) if lifetime is not None]
-        return {lifetime.partition(" ")[2] for lifetime in keys}
-    except (ValueError, TypeError, AttributeError):
-        return set()
+def _is_of_use(file: str, live: set[str]) -> bool:
+    """True for a whole file whose branches are all there."""
+    found = map_arrays(file)
+    if found is None:
+        return False
+    # As `query.source` writes them: the name of a table's branch, and a lifetime of a branch.
+    return {lifetime.partition(" ")[2] for lifetime in found[1]["lifetimes"]} <= live
 
 
 def _folders(files: list[StoredFile], root: str) -> list[Leftover]:

@@ -23,7 +23,6 @@ from omnigraph.pipeline.source_writer import OmnigraphWriter, writable
 from omnigraph.settings import Settings
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LockTimes
-from omnigraph.writes.branches import known_branch
 
 #: The options of a read, and of a write.
 READ_OPTIONS = ("path", "type", "branch", "commit", "columns", "where")
@@ -72,7 +71,7 @@ class OmnigraphDataSource(DataSource):
             repository = writable(Location.of(given.need("path")), settings)
             type = given.need("type")
             check_type(repository.catalog, type, "the DataFrame", given=True)
-            known_branch(repository, branch)
+            repository.history.check_branch(branch)
             options = LoadOptions(
                 mode,
                 branch,

@@ -24,7 +24,8 @@ from omnigraph.results.columns import slices, texts
 from omnigraph.results.formats import csv_cells
 from omnigraph.storage.blobs import open_blob, with_blobs
 from omnigraph.storage.location import Location
-from omnigraph.storage.snapshot import ROW_ID, TableRef, TableSnapshot
+from omnigraph.storage.snapshot import TableSnapshot
+from omnigraph.storage.table_ref import ROW_ID, TableRef
 from omnigraph.storage.tables import Tables
 
 #: What an export writes.

@@ -43,9 +43,9 @@ from omnigraph.pipeline.json_rows import RowColumn
 from omnigraph.pipeline.source_errors import told_plainly
 from omnigraph.storage.blobs import open_blob, with_blobs
 from omnigraph.storage.location import Location
-from omnigraph.storage.snapshot import ROW_ID, TableSnapshot
+from omnigraph.storage.snapshot import TableSnapshot
+from omnigraph.storage.table_ref import ROW_ID
 from omnigraph.storage.tables import Tables
-from omnigraph.writes.branches import known_branch
 
 #: What the first column of a DataFrame tells in its metadata: the commit that it is of.
 COMMIT = "omnigraph.commit"
@@ -148,7 +148,7 @@ def pin(
         branch, commit = found.branch, found.id
         identity, state = history.branch_identity(branch)[0], history.state_at(found.id)
     else:
-        known_branch(repository, branch)
+        repository.history.check_branch(branch)
         now = history.read(branch)
         identity, commit, state = now.identity, now.head, now.state
     table = state.by_name(type)

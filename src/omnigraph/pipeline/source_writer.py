@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
+from msgspec import structs
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
@@ -104,7 +105,7 @@ def writable(location: Location, settings: Settings) -> Repository:
     """Open a graph to write to it."""
     times = LockTimes(wait=settings.lock_wait_seconds, lease=settings.lease_seconds)
     repository = open_for_writing(location, times=times)
-    return replace(repository, external_blobs=settings.external_blobs)
+    return structs.replace(repository, external_blobs=settings.external_blobs)
 
 
 def _parts(messages: Sequence[WriterCommitMessage | None]) -> list[StagedPart]:

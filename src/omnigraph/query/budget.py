@@ -7,7 +7,8 @@ the operator; the process is never taken down.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from omnigraph.errors import ResourceLimit
 
@@ -15,8 +16,7 @@ from omnigraph.errors import ResourceLimit
 BLOCK_ROWS = 1 << 20
 
 
-@dataclass
-class Budget:
+class Budget(Struct):
     """The limits of one query, and what it has used of them.
 
     Attributes:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct, field
 
-from omnigraph.compute.arrays import as_arrow
+from omnigraph.compute.arrays import as_arrow, as_numpy
 from omnigraph.compute.evaluate import ComputeFault, Given, evaluate, value
 from omnigraph.compute.keys import one_zero
 from omnigraph.errors import UsageError
@@ -31,17 +31,18 @@ from omnigraph.query.matching import Matcher, gathered
 from omnigraph.query.ordering import ordered
 from omnigraph.query.prepared import Prepared
 from omnigraph.query.rewrite import Parts, replaced
-from omnigraph.query.search import GetEmbedder, SearchedSource, Searches
-from omnigraph.query.searched import Searched
+from omnigraph.query.searched import GetEmbedder, Searched
 from omnigraph.query.source import Source
 from omnigraph.query.values import Values
+
+if TYPE_CHECKING:
+    from omnigraph.query.search.searches import Searches
 
 #: Kept rows of an ordered query with a limit are cut when there are this many times as many.
 _SLACK = 4
 
 
-@dataclass
-class Execution:
+class Execution(Struct, dict=True):
     """One run of a read plan."""
 
     prepared: Prepared
@@ -56,9 +57,12 @@ class Execution:
         self.given = Given(self.parameters, self.now)
         prepared = self.prepared
         self.plan = prepared.plan
-        self.searches = Searches(self.source, self.given, prepared.meanings, self.embedder)
-        if self.searches.meanings:
-            self.source = SearchedSource(self.source, self.searches)
+        self.searches: Searches | None = None
+        if prepared.meanings:
+            from omnigraph.query.search.searches import Searches
+
+            self.searches = Searches(self.source, self.given, prepared.meanings, self.embedder)
+            self.source = self.source.searched(self.searches)
         self.aggregates = prepared.aggregates
         self.limit = _count(self.plan.limit, self.given)
         self.offset = _count(self.plan.offset, self.given) or 0
@@ -95,17 +99,19 @@ class Execution:
         return self._cut(_Made(table))
 
     def _matches(self) -> Iterator[Frame]:
-        self.searches.check(self.types, self.budget.seconds)
+        searches = self.searches
+        if searches is not None:
+            searches.check(self.types, self.budget.seconds)
         stream = self.matcher.run(self.steps, Frame(1, {}, {}))
         distances = self.prepared.distances
         if distances:
             stream = (self._measured(frame, distances) for frame in stream)
-        if self.searches.fuses:
+        if searches is not None and searches.fuses:
             whole = gathered(stream, self.budget, "rrf")
             if whole is None:
                 return iter(())
             self.budget.kept -= whole.bytes
-            self.searches.rank(whole, self.types)
+            searches.rank(whole, self.types)
             stream = iter([whole])
         return stream
 
@@ -114,7 +120,7 @@ class Execution:
         values = Values(self.source, self.types, frame)
         for part in distances:
             there = values.get(part.variable, part.property).is_valid()
-            keep = there.to_numpy(zero_copy_only=False)
+            keep = as_numpy(there)
             if not keep.all():
                 return self._measured(frame.take(keep), distances)
         return frame
@@ -232,8 +238,7 @@ class Execution:
         return values
 
 
-@dataclass(frozen=True)
-class _Made:
+class _Made(Struct, frozen=True):
     """Rows that are there already."""
 
     table: pa.Table
@@ -249,8 +254,7 @@ class _Made:
         return _Made(self.table.take(as_arrow(rows)))
 
 
-@dataclass(frozen=True)
-class _Groups:
+class _Groups(Struct, frozen=True):
     """Groups, whose columns are computed when they are asked for.
 
     Attributes:

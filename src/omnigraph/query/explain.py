@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.query.matching import Measured
 from omnigraph.query.steps import Extend, Step, Without
 
 
-@dataclass(frozen=True, slots=True)
-class ExplainedStep:
+class ExplainedStep(Struct, frozen=True):
     """A step of a plan, in the order of execution.
 
     Attributes:
@@ -40,8 +40,7 @@ class ExplainedStep:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """How a query is run. `str` gives it as a table."""
 
     query: str

@@ -7,14 +7,15 @@ integers are exact; one that does not fit is an error.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
+from msgspec.structs import replace
 
-from omnigraph.compute.arrays import as_arrow
+from omnigraph.compute.arrays import ZERO, as_arrow, as_numpy, filled, scalar, single
 from omnigraph.compute.evaluate import Given, evaluate
 from omnigraph.compute.keys import one_zero
 from omnigraph.errors import UsageError
@@ -37,8 +38,7 @@ _FLOAT_EXACT = 2.0**53
 _DENSE = 1 << 16
 
 
-@dataclass
-class Grouping:
+class Grouping(Struct, dict=True):
     """Groups matches by keys and computes aggregates for each group."""
 
     source: Source
@@ -93,7 +93,7 @@ class Grouping:
                     pa.nulls(0, arrow_type(_type(a))) for a in self.aggregates
                 ]
             return Frame(1, {}, {}), [
-                pa.array([0 if a.function == "count" else None], arrow_type(_type(a)))
+                single(0 if a.function == "count" else None, arrow_type(_type(a)))
                 for a in self.aggregates
             ]
         self._combine()
@@ -115,7 +115,7 @@ class Grouping:
         table = _grouped(table, ["k"], steps)
         if self.keys:
             whole = concat(self._examples)
-            example = whole.take(table["row"].to_numpy())
+            example = whole.take(as_numpy(table["row"]))
             self.budget.kept -= whole.bytes - example.bytes
             self._examples = [example]
             rows = as_arrow(np.arange(example.count))
@@ -135,7 +135,7 @@ class Grouping:
             return {f"{aggregate.function}{place}": (column, aggregate.function)}
         counted = weights
         if column.null_count:
-            counted = weights * np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+            counted = weights * np.asarray(as_numpy(column.is_valid()))
         counts: dict[str, tuple[pa.Array | Ints, str]] = {f"n{place}": (counted, "sum")}
         if aggregate.function == "count":
             return counts
@@ -166,7 +166,7 @@ class Grouping:
             column = one_zero(evaluate(argument, values.columns, frame.count, self.given))
             if pa.types.is_nested(column.type):
                 numbers = self._values.setdefault(place, Numbering()).numbers(column)
-                column = as_arrow(numbers, column.is_null().to_numpy(zero_copy_only=False))
+                column = as_arrow(numbers, as_numpy(column.is_null()))
         table = pa.table({"k": as_arrow(groups.numbers), "v": column})
         table = _grouped(table.filter(column.is_valid()), ["k", "v"], [])
         self.budget.keep(table.nbytes, "group, distinct values")
@@ -174,7 +174,7 @@ class Grouping:
 
     def _distinct(self, place: int, aggregate: Aggregate, groups: pa.Table) -> pa.Array:
         if place in self._seen:
-            return pa.array([int(np.count_nonzero(self._seen[place][:-1]))])
+            return as_arrow(np.array([np.count_nonzero(self._seen[place][:-1])], np.int64))
         pairs = _grouped(pa.concat_tables(self._pairs[place]), ["k", "v"], [])
         how = aggregate.function
         column = pairs["v"]
@@ -185,7 +185,7 @@ class Grouping:
         at = pc.index_in(groups["k"].combine_chunks(), value_set=found["k"].combine_chunks())
         joined = found["v"].combine_chunks().take(at)
         if how == "count":
-            joined = pc.fill_null(joined, 0)
+            joined = filled(joined, 0)
         return _fitting(joined, aggregate)
 
 
@@ -209,7 +209,7 @@ def _partial(
     )
     steps = [(name, how) for name, (_, how) in made.items()]
     table = _grouped(table, ["k"], [("row", "min"), *steps])
-    rows: Ints = table["row"].to_numpy()
+    rows: Ints = as_numpy(table["row"])
     return table.drop_columns("row"), rows
 
 
@@ -231,7 +231,7 @@ def _dense(
         if not exact:
             return None
         floats = isinstance(column, pa.Array) and pa.types.is_floating(column.type)
-        values = column.fill_null(0).to_numpy() if isinstance(column, pa.Array) else column
+        values = as_numpy(filled(column, 0)) if isinstance(column, pa.Array) else column
         total = np.bincount(numbers, weights=values, minlength=size)[there]
         columns[name] = as_arrow(total if floats else np.rint(total).astype(np.int64))
     return pa.table({"k": as_arrow(there), **columns}), rows[there]
@@ -244,7 +244,7 @@ def _exact(column: pa.Array | Ints) -> bool:
             return True
         if not pa.types.is_int64(column.type):
             return False
-        column = column.fill_null(0).to_numpy()
+        column = as_numpy(filled(column, 0))
     return float(np.abs(column, dtype=np.float64).sum()) < _FLOAT_EXACT
 
 
@@ -252,13 +252,13 @@ def _whole_sum(column: pa.Array | Ints) -> pa.Array | None:
     """The sum of a whole column; None when it may not fit."""
     if isinstance(column, pa.Array):
         if pa.types.is_floating(column.type):
-            return pa.array([pc.sum(column).as_py()], pa.float64())
+            return single(pc.sum(column).as_py(), pa.float64())
         if not pa.types.is_int64(column.type):
             return None
-        column = column.fill_null(0).to_numpy()
+        column = as_numpy(filled(column, 0))
     if float(np.abs(column, dtype=np.float64).sum()) >= _SAFE:
         return None
-    return pa.array([int(column.sum())])
+    return as_arrow(np.array([column.sum()], np.int64))
 
 
 def _totals(column: pa.Array | Ints) -> pa.Array:
@@ -310,12 +310,12 @@ def _finished(place: int, aggregate: Aggregate, table: pa.Table) -> pa.Array:
             return table[f"{how}{place}"].combine_chunks()
         case "avg":
             counts = table[f"n{place}"].combine_chunks()
-            some = pc.if_else(pc.greater(counts, 0), counts, pa.scalar(None, pa.int64()))
+            some = pc.if_else(pc.greater(counts, ZERO), counts, scalar(None, pa.int64()))
             return pc.divide(table[f"s{place}"].combine_chunks(), some.cast(pa.float64()))
         case _:
             counts = table[f"n{place}"].combine_chunks()
             total = table[f"s{place}"].combine_chunks()
-            total = pc.if_else(pc.greater(counts, 0), total, pa.scalar(None, total.type))
+            total = pc.if_else(pc.greater(counts, ZERO), total, scalar(None, total.type))
             return _fitting(total, aggregate)
 
 

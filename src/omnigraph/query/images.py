@@ -10,22 +10,24 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
-from omnigraph.compute.arrays import as_arrow, distinct_places
+from omnigraph.compute.arrays import ZERO, as_arrow, as_numpy, distinct_places, filled, scalar
 from omnigraph.compute.keys import one_zero
+from omnigraph.query.kept_columns import KeptColumns, TableKey
 from omnigraph.query.lookup import SortedColumn
-from omnigraph.storage.tables import ROW_ID, TableSnapshot
+from omnigraph.storage.table_ref import ROW_ID
+
+if TYPE_CHECKING:
+    from omnigraph.storage.tables import TableSnapshot
 
 Positions = npt.NDArray[np.int64]
-#: What tells versions of tables apart: path, lifetime of the branch (if it is not main), version.
-TableKey = tuple[str, str | None, int]
 Kept = TypeVar("Kept")
 
 #: Rows are read one by one, and not as whole columns, when they are fewer than this part of all.
@@ -39,12 +41,17 @@ _OFTEN = 4
 _LARGE_BYTES = 64 << 20
 #: Single values of a column are looked up in order once they were asked for this often.
 _SOUGHT = 8
+#: What files are named, besides columns: which positions have a row; and of a column the numbers
+#: of its values, the different values, and the order of the values.
+_ALIVE = "#alive"
+_CODES = "#codes"
+_VALUES = "#values"
+_ORDER = "#order"
 #: A column has few values when each is there this many times.
 _REPEATED = 8
 
 
-@dataclass(frozen=True)
-class Coded:
+class Coded(Struct, frozen=True):
     """A column as numbers: for each position the place of its value among the different values.
 
     The last of the values is null.
@@ -61,11 +68,25 @@ class Coded:
 
 
 class TableImage:
-    """One version of a table, read as far as queries have needed it. Safe to share."""
+    """One version of a table, read as far as queries have needed it. Safe to share.
 
-    def __init__(self, snapshot: TableSnapshot, rows: int | None = None) -> None:
-        self.snapshot = snapshot
-        self.rows = snapshot.count() if rows is None else rows
+    The table itself is opened when something is needed that is not in files that were kept.
+    """
+
+    def __init__(
+        self,
+        open: Callable[[], TableSnapshot],
+        rows: int,
+        schema: pa.Schema,
+        files: KeptColumns | None = None,
+    ) -> None:
+        self._open = open
+        self._snapshot: TableSnapshot | None = None
+        self._schema = schema
+        self._files = files
+        #: What could be kept in files, and is not.
+        self._unkept: set[str] = set()
+        self.rows = rows
         self._guard = threading.RLock()
         self._columns: dict[str, pa.Array] = {}
         self._coded: dict[str, Coded] = {}
@@ -82,6 +103,32 @@ class TableImage:
         self._placed = False
         self._alive: npt.NDArray[np.bool_] | None = None
         self._size: int | None = None
+
+    @staticmethod
+    def of(snapshot: TableSnapshot) -> TableImage:
+        """The image of a table that is open."""
+        return TableImage(lambda: snapshot, snapshot.count(), snapshot.schema)
+
+    @property
+    def snapshot(self) -> TableSnapshot:
+        """The table."""
+        if self._snapshot is None:
+            self._snapshot = self._open()
+        return self._snapshot
+
+    @property
+    def stamp(self) -> str:
+        """What tells the version from every other one that had its number; empty if unknown."""
+        return "" if self._files is None else str(self._files.stamp)
+
+    @property
+    def is_worth_keeping(self) -> bool:
+        """True when the version has been there for a moment."""
+        return self._files is not None and self._files.stamp.is_settled
+
+    def type_of(self, name: str) -> pa.DataType:
+        """The type of a column."""
+        return self._schema.field(name).type
 
     @property
     def size(self) -> int:
@@ -102,8 +149,11 @@ class TableImage:
         return np.arange(self.size) if alive is None else np.flatnonzero(alive)
 
     def has(self, columns: Sequence[str]) -> bool:
-        """True when the columns are in memory."""
-        return all(name in self._columns for name in columns)
+        """True when the columns are in memory, or in files that only need to be mapped."""
+        return all(name in self._columns or self._is_kept(name) for name in columns)
+
+    def _is_kept(self, name: str) -> bool:
+        return self._files is not None and name in self._files.names
 
     def keeps(self, names: Sequence[str], most: int | None = None) -> bool:
         """True when columns are in memory, or should be: small ones, and those asked for often.
@@ -130,7 +180,7 @@ class TableImage:
 
     def _width(self, name: str) -> float:
         """How many bytes a value has, as far as is known."""
-        type = self.snapshot.schema.field(name).type
+        type = self.type_of(name)
         if pa.types.is_primitive(type):
             return float(type.bit_width / 8)
         if pa.types.is_fixed_size_list(type) and pa.types.is_primitive(type.value_type):
@@ -159,44 +209,60 @@ class TableImage:
     def coded_often(self, name: str) -> Coded | None:
         """A whole column as numbers, if it has few values and was asked for a few times."""
         found = self._coded.get(name)
-        if found is None:
-            if pa.types.is_nested(self.snapshot.schema.field(name).type) or not self.keeps([name]):
+        if found is None and not self.has_coded(name):
+            if pa.types.is_nested(self.type_of(name)) or not self.keeps([name]):
                 return None
             self._sought[name] = self._sought.get(name, 0) + 1
             if self._sought[name] <= _OFTEN:
                 return None
-            found = self.coded(name)
+        found = found or self.coded(name)
         return found if len(found.values) * _REPEATED <= self.rows else None
 
     def has_coded(self, name: str) -> bool:
         """True when a column is known as numbers."""
-        return name in self._coded
+        return name in self._coded or self._is_kept(name + _VALUES)
 
     def coded(self, name: str) -> Coded:
         """A whole column as numbers; not for lists."""
         found = self._coded.get(name)
         if found is None:
-            column = one_zero(self.columns([name])[name])
-            encoded = column.dictionary_encode()
-            values = pa.concat_arrays([encoded.dictionary, pa.nulls(1, column.type)])
-            codes = encoded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)
-            found = Coded(codes, values)
+            kept = self._kept_coded(name)
+            found = self._new_coded(name) if kept is None else kept
             with self._guard:
                 self._coded[name] = found
-                self.bytes += codes.nbytes + int(values.nbytes)
+                self.bytes += found.codes.nbytes + int(found.values.nbytes)
+                if kept is None:
+                    self._unkept.add(name + _VALUES)
         return found
+
+    def _new_coded(self, name: str) -> Coded:
+        column = one_zero(self.columns([name])[name])
+        encoded = column.dictionary_encode()
+        values = pa.concat_arrays([encoded.dictionary, pa.nulls(1, column.type)])
+        codes = filled(encoded.indices, len(values) - 1)
+        return Coded(as_numpy(codes), values)
+
+    def _kept_coded(self, name: str) -> Coded | None:
+        if self._files is None or not self._is_kept(name + _VALUES):
+            return None
+        codes = self._files.arrays(name + _CODES)
+        values = self._files.column(name + _VALUES, self.type_of(name))
+        return None if codes is None or values is None else Coded(codes[0], values)
 
     def find(self, name: str, value: int | str) -> Positions | None:
         """The positions with one value of a column in memory; None to look at all of them."""
         found = self._sorted.get(name)
         if found is None:
+            kept = None if self._files is None else self._files.arrays(name + _ORDER)
             self._sought[name] = self._sought.get(name, 0) + 1
-            if self._sought[name] <= _SOUGHT:
+            if kept is None and self._sought[name] <= _SOUGHT:
                 return None
-            found = SortedColumn(self.columns([name])[name])
+            found = SortedColumn(self.columns([name])[name], kept)
             with self._guard:
                 self._sorted[name] = found
                 self.bytes += found.bytes
+                if kept is None:
+                    self._unkept.add(name + _ORDER)
         return found.find(value)
 
     def fetch(self, positions: Positions, names: Sequence[str]) -> dict[str, pa.Array]:
@@ -207,7 +273,7 @@ class TableImage:
             return self._fetch_rows(positions, names)
         at = as_arrow(positions)
         if len(positions) and int(positions.min()) < 0:
-            at = pc.if_else(pc.less(at, 0), pa.scalar(None, pa.int64()), at)
+            at = pc.if_else(pc.less(at, ZERO), scalar(None, pa.int64()), at)
         return {name: column.take(at) for name, column in self.columns(names).items()}
 
     def _fetch_rows(self, positions: Positions, names: Sequence[str]) -> dict[str, pa.Array]:
@@ -218,7 +284,7 @@ class TableImage:
             self._widths[name] = found[name].nbytes / found.num_rows
         at = as_arrow(back - missing)
         if missing:
-            at = pc.if_else(pc.less(at, 0), pa.scalar(None, pa.int64()), at)
+            at = pc.if_else(pc.less(at, ZERO), scalar(None, pa.int64()), at)
         return {name: found[name].combine_chunks().take(at) for name in names}
 
     def _measure(self) -> None:
@@ -226,26 +292,73 @@ class TableImage:
         if self._size is not None:
             return
         with self._guard:
-            if self.snapshot.next_row_id == self.rows:
+            alive = None if self._files is None else self._files.arrays(_ALIVE)
+            if alive is not None:
+                self._size = len(alive[0])
+                self._alive = None if self._size == self.rows else alive[0]
+            elif self.snapshot.next_row_id == self.rows:
                 # There are as many rows as there were ever ids.
                 self._size = self.rows
             else:
                 self._load([])
+            if alive is None:
+                self._unkept.add(_ALIVE)
 
     def _load(self, names: Sequence[str]) -> None:
         with self._guard:
+            for name in names:
+                if name not in self._columns and self._files is not None:
+                    column = self._files.column(name, self.type_of(name))
+                    if column is not None:
+                        self._add(name, column)
             wanted = [name for name in names if name not in self._columns]
-            if self._placed and not wanted:
+            if not wanted and (names or self._placed):
                 return
             read = self.snapshot.read(wanted, places=True)
             if not self._placed:
-                self._place(read[ROW_ID].to_numpy())
+                self._place(as_numpy(read[ROW_ID]))
                 self._placed = True
             slots = None if self._slots is None else as_arrow(self._slots, self._slots < 0)
             for name in wanted:
                 column = read[name].combine_chunks()
-                self._columns[name] = column if slots is None else column.take(slots)
-                self.bytes += int(self._columns[name].nbytes)
+                self._add(name, column if slots is None else column.take(slots))
+                self._unkept.add(name)
+
+    def _add(self, name: str, column: pa.Array) -> None:
+        self._columns[name] = column
+        self.bytes += int(column.nbytes)
+
+    def keep(self, most: int) -> int:
+        """Leave what was read in files, if the version is likely to stay for a while.
+
+        Args:
+            most: After so many bytes, the rest is left for another time.
+
+        Returns:
+            How many bytes were written.
+        """
+        if not self._unkept or self._files is None or not self.is_worth_keeping:
+            return 0
+        written = 0
+        with self._guard:
+            while self._unkept and written < most:
+                written += self._keep(self._unkept.pop(), self._files)
+        return written
+
+    def _keep(self, name: str, files: KeptColumns) -> int:
+        column = name.partition("#")[0]
+        if name == _ALIVE:
+            alive = np.ones(self.size, bool) if self._alive is None else self._alive
+            return files.keep_arrays(name, [alive])
+        if name.endswith(_VALUES):
+            coded = self._coded[column]
+            written = files.keep_arrays(column + _CODES, [coded.codes])
+            return written + files.keep_column(name, coded.values)
+        if name.endswith(_ORDER):
+            return files.keep_arrays(name, self._sorted[column].arrays)
+        if self._columns[name].nbytes > _LARGE_BYTES:
+            return 0
+        return files.keep_column(name, self._columns[name])
 
     def _place(self, row_ids: npt.NDArray[np.uint64]) -> None:
         ids = row_ids.astype(np.int64)
@@ -269,12 +382,12 @@ class ImageCache:
         self._guard = threading.Lock()
         self._images: OrderedDict[TableKey, TableImage] = OrderedDict()
 
-    def image(self, key: TableKey, rows: int, open: Callable[[], TableSnapshot]) -> TableImage:
-        """The image of a version of a table, which is opened when it is not known yet."""
+    def image(self, key: TableKey, make: Callable[[], TableImage]) -> TableImage:
+        """The image of a version of a table, which is made when it is not known yet."""
         with self._guard:
             image = self._images.get(key)
-        # Opening may take a while, so others do not wait for it.
-        made = image or TableImage(open(), rows)
+        # Others do not wait while it is made.
+        made = image or make()
         with self._guard:
             image = self._images.setdefault(key, made)
             self._images.move_to_end(key)

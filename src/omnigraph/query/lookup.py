@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,19 +11,33 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.compute.arrays import as_numpy
+
 
 class SortedColumn:
     """A column of integers or texts; nulls are not in it."""
 
-    def __init__(self, column: pa.Array) -> None:
-        order = pc.array_sort_indices(column)[: len(column) - column.null_count]
-        self._order: npt.NDArray[np.int64] = order.to_numpy().astype(np.int64)
+    def __init__(self, column: pa.Array, arrays: Sequence[npt.NDArray[Any]] | None = None) -> None:
+        """Put a column in order.
+
+        Args:
+            column: The column.
+            arrays: What `arrays` gave for the same column, if that is known.
+        """
         self._column = column
-        self._numbers: npt.NDArray[Any] | None = None
-        self.bytes = self._order.nbytes
-        if pa.types.is_integer(column.type):
-            self._numbers = column.take(order).to_numpy()
-            self.bytes += self._numbers.nbytes
+        if arrays is None:
+            order = pc.array_sort_indices(column)[: len(column) - column.null_count]
+            arrays = [as_numpy(order).astype(np.int64)]
+            if pa.types.is_integer(column.type):
+                arrays.append(as_numpy(column.take(order)))
+        self.arrays = arrays
+        self._order: npt.NDArray[np.int64] = arrays[0]
+        self._numbers = arrays[1] if len(arrays) > 1 else None
+
+    @property
+    def bytes(self) -> int:
+        """How much memory is used."""
+        return sum(array.nbytes for array in self.arrays)
 
     def find(self, value: int | str) -> npt.NDArray[np.int64]:
         """The positions of a value, ascending."""

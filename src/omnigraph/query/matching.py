@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
-from omnigraph.compute.arrays import distinct, distinct_places, ranges
+from omnigraph.compute.arrays import as_numpy, distinct, distinct_places, ranges
 from omnigraph.compute.evaluate import Given, matches
 from omnigraph.compute.keys import physical
 from omnigraph.language.query.expressions import Checked, Entity, PropertyOf, walk
@@ -46,16 +46,14 @@ _LOCAL = 8
 _ROW = "__row"
 
 
-@dataclass
-class Measured:
+class Measured(Struct):
     """What a step did: blocks and rows that it gave, and the time it took by itself."""
 
     rows: int = 0
     seconds: float = 0.0
 
 
-@dataclass
-class Matcher:
+class Matcher(Struct):
     """Runs steps for one query."""
 
     source: Source
@@ -142,7 +140,7 @@ class Matcher:
         values = Values(self.source, self.types, frame)
         values.prepare(named)
         found = matches(condition, values.columns, frame.count, self.given)
-        return np.asarray(found.to_numpy(zero_copy_only=False), bool)
+        return np.asarray(as_numpy(found), bool)
 
     def _by_value(
         self, named: set[tuple[str, str]], condition: Checked
@@ -160,7 +158,7 @@ class Matcher:
         if coded is None:
             return None
         found = matches(condition, lambda _: coded.values, len(coded.values), self.given)
-        return coded, np.asarray(found.to_numpy(zero_copy_only=False), bool)
+        return coded, np.asarray(as_numpy(found), bool)
 
     def node_mask(self, variable: str, type: str, condition: Checked) -> npt.NDArray[np.bool_]:
         """For which positions of a type a condition on one variable is true."""
@@ -173,7 +171,7 @@ class Matcher:
         every = Frame(size, {variable: np.arange(size)}, {})
         values = Values(self.source, {variable: (type,)}, every)
         found = matches(condition, values.columns, size, self.given)
-        return np.asarray(found.to_numpy(zero_copy_only=False), bool)
+        return np.asarray(as_numpy(found), bool)
 
     # --- starting ---
 

@@ -7,13 +7,13 @@ column that is in memory has its values numbered already. Only what is computed 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
 
-from omnigraph.compute.arrays import as_arrow
+from omnigraph.compute.arrays import as_arrow, as_numpy, filled
 from omnigraph.compute.evaluate import Given, evaluate
 from omnigraph.compute.keys import one_zero, physical
 from omnigraph.language.query.expressions import Checked, Entity, PropertyOf
@@ -42,7 +42,7 @@ class Numbering:
             texts = [None if value is None else repr(value) for value in column.to_pylist()]
             column = pa.array(texts, pa.utf8())
         encoded = one_zero(column).dictionary_encode(null_encoding="encode")
-        places: Ints = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        places: Ints = as_numpy(encoded.indices).astype(np.int64)
         fresh = encoded.dictionary
         if self._known is None:
             self._known = fresh
@@ -52,14 +52,14 @@ class Numbering:
         count = len(self._known)
         if pc.any(new).as_py():
             self._known = pa.concat_arrays([self._known, fresh.filter(new)])
-        numbers: Ints = at.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-        mask = np.asarray(new.to_numpy(zero_copy_only=False), bool)
+        at = filled(at.cast(pa.int64()), 0)
+        numbers: Ints = as_numpy(at).copy()
+        mask = np.asarray(as_numpy(new), bool)
         numbers[mask] = count + np.arange(int(mask.sum()))
         return numbers[places]
 
 
-@dataclass(frozen=True)
-class Groups:
+class Groups(Struct, frozen=True):
     """To which group each match of a block belongs.
 
     Attributes:
@@ -73,8 +73,7 @@ class Groups:
     alone: bool = False
 
 
-@dataclass
-class KeyNumbers:
+class KeyNumbers(Struct):
     """Numbers matches by their keys."""
 
     source: Source
@@ -169,7 +168,7 @@ class KeyNumbers:
             return False
         image = self.source.image(types[0])
         column = physical(key.property, self._table(types[0]))
-        if pa.types.is_nested(image.snapshot.schema.field(column).type):
+        if pa.types.is_nested(image.type_of(column)):
             return False
         return image.has_coded(column) or (
             frame.count * _PART >= image.rows and image.keeps([column])

@@ -10,6 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.compute.arrays import as_numpy, filled
+
 #: Integers, or floats of which none is not a number.
 Ranks = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
@@ -39,13 +41,13 @@ def _numbers(column: pa.Array) -> Ranks | None:
     if pa.types.is_floating(column.type):
         if math.isinf(least) or bool(pc.any(pc.is_nan(column)).as_py()):
             return None
-        whole = pc.fill_null(column.cast(pa.float64()), -math.inf)
-        return np.asarray(whole.to_numpy(zero_copy_only=False), np.float64)
+        whole = filled(column.cast(pa.float64()), -math.inf)
+        return np.asarray(as_numpy(whole), np.float64)
     if least <= _LEAST + 1:
         # There is none left, or the least one has no opposite.
         return None
-    whole = pc.fill_null(column.cast(pa.int64()), least - 1)
-    return np.asarray(whole.to_numpy(zero_copy_only=False), np.int64)
+    whole = filled(column.cast(pa.int64()), least - 1)
+    return np.asarray(as_numpy(whole), np.int64)
 
 
 def _is_number(type: pa.DataType) -> bool:
@@ -59,15 +61,15 @@ def _dense(column: pa.Array) -> npt.NDArray[np.int64]:
     """The place of each value among the different values."""
     order = pc.array_sort_indices(column, order="ascending", null_placement="at_start")
     in_order = column.take(order)
-    places = order.to_numpy(zero_copy_only=False)
+    places = as_numpy(order)
     new = np.ones(len(column), np.int64)
     if len(column) > 1:
         before, after = in_order[:-1], in_order[1:]
         same = pc.or_(
-            pc.fill_null(pc.equal(before, after), False),
+            filled(pc.equal(before, after), False),
             pc.and_(pc.is_null(before), pc.is_null(after)),
         )
-        new[1:] = ~np.asarray(same.to_numpy(zero_copy_only=False), bool)
+        new[1:] = ~np.asarray(as_numpy(same), bool)
     found = np.empty(len(column), np.int64)
     found[places] = np.cumsum(new)
     return found

@@ -7,7 +7,8 @@ whatever the estimates are; they decide only how fast it is.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from omnigraph.language.query.expressions import (
     Checked,
@@ -92,6 +93,8 @@ class _PatternPlan:
                 planner.types[hop.variable] = (hop.edge,)
         self.hops = list(pattern.hops)
         self.filters = list(pattern.filters)
+        #: What each filter looks at; they are asked for it often.
+        self.looks = {id(f): variables(f) for f in pattern.filters}
         nested = [v for p in (*pattern.optional, *pattern.absent) for v in _mentioned(p)]
         late = [v for f in pattern.late_filters for v in variables(f)]
         self.needed = needed | set(nested) | set(late)
@@ -141,7 +144,7 @@ class _PatternPlan:
             if found is None:
                 return hanging
             hop, leaf, anchor = found
-            single = [f for f in self.filters if variables(f) == {leaf}]
+            single = [f for f in self.filters if self.looks[id(f)] == {leaf}]
             self.filters = [f for f in self.filters if f not in single]
             self.hops.remove(hop)
             node = self.nodes.pop(leaf)
@@ -157,7 +160,8 @@ class _PatternPlan:
         for hop in self.hops:
             for end in {hop.source, hop.target} - {None}:
                 used[str(end)] = used.get(str(end), 0) + 1
-        crossing = {v for f in self.filters if len(variables(f)) != 1 for v in variables(f)}
+        looks = [self.looks[id(f)] for f in self.filters]
+        crossing = {v for variables in looks if len(variables) != 1 for v in variables}
         best: tuple[float, Hop, str, str] | None = None
         for hop in self.hops:
             simple = (hop.low, hop.high) == (1, 1) and hop.source != hop.target
@@ -170,7 +174,7 @@ class _PatternPlan:
                 if blocked or used[leaf] > 1 or leaf not in self.nodes or self.few(leaf):
                     continue
                 # Leaves without filters first: their number is a degree.
-                cost = float(any(leaf in variables(f) for f in self.filters))
+                cost = float(any(leaf in self.looks[id(f)] for f in self.filters))
                 if best is None or cost < best[0]:
                     best = (cost, hop, leaf, anchor)
         return None if best is None else best[1:]
@@ -183,7 +187,7 @@ class _PatternPlan:
         return bool(filters) and self.scanned(node, rows, filters) < max(2.0, _FEW * rows)
 
     def looked_at(self, variable: str) -> bool:
-        return variable in self.needed or any(variable in variables(f) for f in self.filters)
+        return variable in self.needed or any(variable in self.looks[id(f)] for f in self.filters)
 
     # --- the order of steps ---
 
@@ -197,7 +201,7 @@ class _PatternPlan:
     def settle_once(self) -> None:
         """Add filters of bound variables, and hops between them."""
         for condition in list(self.filters):
-            if variables(condition) <= self.bound:
+            if self.looks[id(condition)] <= self.bound:
                 self.filters.remove(condition)
                 self.add(Where(condition, self.size * _selectivity(condition)))
         for hop in list(self.hops):
@@ -260,7 +264,8 @@ class _PatternPlan:
 
     def filters_for(self, new: set[str]) -> tuple[Checked, ...]:
         """The filters that look at one of the new variables and at nothing else."""
-        return tuple(f for f in self.filters if len(variables(f)) == 1 and variables(f) <= new)
+        looks = self.looks
+        return tuple(f for f in self.filters if len(looks[id(f)]) == 1 and looks[id(f)] <= new)
 
     def filters_of(self, new: set[str]) -> tuple[Checked, ...]:
         """The same, taken out of what is still to be done."""
@@ -306,7 +311,7 @@ def _turned(hop: Hop) -> Hop:
         hop,
         source=hop.target,
         target=hop.source,
-        direction=_FLIPPED[hop.direction],  # type: ignore[arg-type]
+        direction=_FLIPPED[hop.direction],
     )
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from omnigraph.language.query.expressions import (
     Aggregate,
@@ -32,8 +33,7 @@ from omnigraph.query.values import Types
 _KEPT = 512
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """A read plan, ready to be run with any parameters.
 
     Attributes:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from omnigraph.compute.arrays import as_numpy
 from omnigraph.compute.evaluate import Given, matches, value
 from omnigraph.compute.keys import physical
 from omnigraph.compute.pushdown import push_down
@@ -27,7 +28,7 @@ from omnigraph.query.images import Positions
 from omnigraph.query.searched import is_computed
 from omnigraph.query.source import Source
 from omnigraph.query.values import Values
-from omnigraph.storage.tables import ROW_ID
+from omnigraph.storage.table_ref import ROW_ID
 
 NodeMask = Callable[[str, str, Checked], npt.NDArray[np.bool_]]
 
@@ -88,7 +89,7 @@ def _looked_up(
     if pushed is None:
         return None
     found = source.table(type).read([], pushed.sql, places=True)
-    positions: Positions = found[ROW_ID].to_numpy().astype(np.int64)
+    positions: Positions = as_numpy(found[ROW_ID]).astype(np.int64)
     if pushed.exact:
         return positions
     return _passing(source, variable, type, condition, given, positions)
@@ -104,7 +105,7 @@ def _with_value(source: Source, type: str, condition: Checked, given: Given) -> 
     wanted = value(other, given)
     column = physical(named.property, source.catalog.nodes[type])
     image = source.image(type)
-    held = image.snapshot.schema.field(column).type
+    held = image.type_of(column)
     if pa.types.is_integer(held) and isinstance(wanted, int):
         return image.find(column, wanted)
     if pa.types.is_string(held) and isinstance(wanted, str):
@@ -124,7 +125,7 @@ def _passing(
     frame = Frame(len(positions), {variable: positions}, {})
     values = Values(source, {variable: (type,)}, frame)
     mask = matches(condition, values.columns, frame.count, given)
-    passing: Positions = positions[np.asarray(mask.to_numpy(zero_copy_only=False), bool)]
+    passing: Positions = positions[np.asarray(as_numpy(mask), bool)]
     return passing
 
 

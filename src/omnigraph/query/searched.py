@@ -5,7 +5,11 @@ The same holds for what tells nodes apart: of an interface, two may have the sam
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from omnigraph.language.query.expressions import (
     Arithmetic,
@@ -22,6 +26,9 @@ from omnigraph.language.query.plan import ReadPlan
 from omnigraph.language.types import BOOL, F64, I64, ValueType
 from omnigraph.query.rewrite import expressions, in_pattern, replaced
 
+if TYPE_CHECKING:
+    from omnigraph.embedding.embedder import Embedder
+
 #: What names of computed properties begin with. No declared property can.
 _MARK = "__"
 #: The name of what tells a node or an edge from all others.
@@ -33,8 +40,7 @@ def is_computed(name: str) -> bool:
     return name.startswith(_MARK)
 
 
-@dataclass(frozen=True, slots=True)
-class Searched(PropertyOf):
+class Searched(PropertyOf, frozen=True):
     """A search function, as a property of its variable; `text` is how it was written."""
 
     text: str
@@ -43,8 +49,7 @@ class Searched(PropertyOf):
         return self.text
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(Struct, frozen=True):
     """What one ranking adds to a fusion."""
 
     rank: Searched
@@ -53,6 +58,8 @@ class Share:
 
 #: What a computed property stands for.
 Meaning = TextMatch | Rank | Share
+#: Gives what embeds texts; only called when there are some.
+GetEmbedder = Callable[[], "Embedder"]
 
 
 def function_of(meaning: Meaning) -> str:
@@ -60,8 +67,7 @@ def function_of(meaning: Meaning) -> str:
     return "rrf" if isinstance(meaning, Share) else meaning.function
 
 
-@dataclass
-class SearchNames:
+class SearchNames(Struct):
     """Gives the search functions of one plan names, each the same name wherever it stands."""
 
     meanings: dict[str, Meaning] = field(default_factory=dict)

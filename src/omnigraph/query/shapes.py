@@ -7,47 +7,46 @@ built again from the ids.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import shutil
-import tempfile
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
+from omnigraph.compute.arrays import as_numpy
 from omnigraph.errors import StorageError
-from omnigraph.query.images import TableImage, TableKey
+from omnigraph.query.images import TableImage
+from omnigraph.query.kept_columns import TableKey, family, short
 from omnigraph.query.topology import Adjacency, Ints, Lists, Packed, Topology
-from omnigraph.storage.tables import ROW_ID, TableSnapshot
+from omnigraph.storage.kept import Part, keep_arrays, map_arrays
+from omnigraph.storage.table_ref import ROW_ID
+
+if TYPE_CHECKING:
+    from omnigraph.storage.tables import TableSnapshot
 
 #: How many shapes are kept in memory, and how many of one edge table on disk.
 _KEPT = 32
 _KEPT_FILES = 2
-#: Smaller shapes are built as fast as they are read.
+#: Larger shapes are kept on disk at once when they were built; smaller ones, also patched ones,
+#: when the version of the edges has been there for a moment.
 _WORTH_A_FILE = 20_000
 #: A shape is patched when at most this many edges, and this part of all, have changed.
 _MOST_CHANGES = 4096
 _FEWEST_CHANGES = 16
 _PART = 8
-_KEYS = "keys.json"
-#: Is there when no two edges join the same nodes.
-_SET = "set"
-_ARRAYS = ("out_starts", "out_ends", "out_edges", "in_starts", "in_ends", "in_edges")
 
 
-@dataclass(frozen=True)
-class EdgeTables:
+class EdgeTables(Struct, frozen=True):
     """An edge table with the node tables at its ends, each at one version."""
 
     keys: tuple[TableKey, TableKey, TableKey]
-    edges: TableSnapshot
+    edges: TableImage
     source: TableImage
     target: TableImage
 
@@ -66,6 +65,8 @@ class Shapes:
         self._kept: OrderedDict[tuple[TableKey, ...], tuple[EdgeTables, Topology]] = OrderedDict()
         #: Per edge table what was used last: the base of a patch.
         self._last: dict[tuple[str, str | None], tuple[TableKey, ...]] = {}
+        #: What could be on disk and is not.
+        self._unkept: dict[tuple[TableKey, ...], tuple[EdgeTables, Topology]] = {}
 
     def get(self, tables: EdgeTables) -> Topology:
         """The shape of an edge table."""
@@ -74,19 +75,29 @@ class Shapes:
                 self._kept.move_to_end(tables.keys)
                 return self._kept[tables.keys][1]
             base = self._kept.get(self._last.get(tables.lineage, ()))
-        found = self._read(self._folder / _file_name(tables)) if self._folder else None
+        found = self._read(tables)
         if found is None:
             base = base or self._stored_base(tables)
             found = patched(*base, tables) if base is not None else None
-        if found is None:
-            found = build(tables)
-            self._write(tables, found)
+            built = found is None
+            found = found or build(tables)
+            if built and found.count >= _WORTH_A_FILE:
+                self._write(tables, found)
+            elif found.count < _WORTH_A_FILE:
+                self._unkept[tables.keys] = (tables, found)
         with self._guard:
             self._kept[tables.keys] = (tables, found)
             self._last[tables.lineage] = tables.keys
             while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
+                self._unkept.pop(self._kept.popitem(last=False)[0], None)
         return found
+
+    def keep(self) -> None:
+        """Leave small shapes in files, if their versions are likely to stay for a while."""
+        for keys, (tables, shape) in list(self._unkept.items()):
+            if tables.edges.is_worth_keeping:
+                self._unkept.pop(keys, None)
+                self._write(tables, shape)
 
     # --- on disk ---
 
@@ -95,37 +106,34 @@ class Shapes:
         stored = self._stored(tables)
         if not stored:
             return None
+        found = map_arrays(str(stored[-1]))
+        if found is None:
+            return None
+        keys = found[1]["keys"]
+        if [key[:2] for key in keys] != [list(key[:2]) for key in tables.keys]:
+            return None
         try:
-            keys = json.loads((stored[-1] / _KEYS).read_text())
-            if [key[:2] for key in keys] != [list(key[:2]) for key in tables.keys]:
-                return None
             edges, source, target = (int(key[2]) for key in keys)
             then = EdgeTables(
                 tables.keys,
-                tables.edges.at(edges),
-                TableImage(tables.source.snapshot.at(source)),
-                TableImage(tables.target.snapshot.at(target)),
+                TableImage.of(tables.edges.snapshot.at(edges)),
+                TableImage.of(tables.source.snapshot.at(source)),
+                TableImage.of(tables.target.snapshot.at(target)),
             )
-        except (OSError, ValueError, StorageError):
-            # Another process tidied up, or the version is gone.
+        except StorageError:
+            # The version is gone.
             return None
-        shape = self._read(stored[-1])
-        return None if shape is None else (then, shape)
+        return then, _shape(*found)
 
-    def _read(self, place: Path) -> Topology | None:
-        try:
-            # As plain arrays: taking from a mapped one is as fast, but its class is slow.
-            arrays = [np.asarray(np.load(place / f"{name}.npy", mmap_mode="r")) for name in _ARRAYS]
-            is_set = (place / _SET).exists()
-        except (OSError, ValueError):
+    def _read(self, tables: EdgeTables) -> Topology | None:
+        if self._folder is None:
             return None
-        out = Packed(arrays[0], Lists(arrays[1], arrays[2]), is_set=is_set)
-        into = Packed(arrays[3], Lists(arrays[4], arrays[5]), is_set=is_set)
-        return Topology(out.adjacency, into.adjacency)
+        found = map_arrays(f"{self._folder}/{_file_name(tables)}")
+        return None if found is None else _shape(*found)
 
     def _write(self, tables: EdgeTables, shape: Topology) -> None:
         """Keep a shape on disk. It can be made again, so nothing depends on this."""
-        if self._folder is None or shape.count < _WORTH_A_FILE:
+        if self._folder is None:
             return
         sides = (shape.out.packed, shape.into.packed)
         arrays = [
@@ -133,45 +141,40 @@ class Shapes:
             for side in sides
             for array in (side.starts, side.lists.neighbours, side.lists.edges)
         ]
-        with suppress(OSError):
-            self._folder.mkdir(parents=True, exist_ok=True)
-            made = Path(tempfile.mkdtemp(dir=self._folder, prefix="."))
-            try:
-                (made / _KEYS).write_text(json.dumps(tables.keys))
-                if shape.out.packed.is_set:
-                    (made / _SET).touch()
-                for name, array in zip(_ARRAYS, arrays, strict=True):
-                    np.save(made / f"{name}.npy", array)
-                # What is there already could not be read.
-                shutil.rmtree(self._folder / _file_name(tables), ignore_errors=True)
-                os.replace(made, self._folder / _file_name(tables))
-            except OSError:
-                shutil.rmtree(made, ignore_errors=True)
-            self._forget_old(tables)
-
-    def _forget_old(self, tables: EdgeTables) -> None:
-        for old in self._stored(tables)[:-_KEPT_FILES]:
-            shutil.rmtree(old, ignore_errors=True)
+        lifetimes = [key[1] for key in tables.keys if key[1] is not None]
+        about = {"keys": tables.keys, "lifetimes": lifetimes, "is_set": shape.out.packed.is_set}
+        if keep_arrays(self._folder / _file_name(tables), arrays, **about):
+            for old in self._stored(tables)[:-_KEPT_FILES]:
+                with suppress(OSError):
+                    old.unlink()
 
     def _stored(self, tables: EdgeTables) -> list[Path]:
         """Where shapes of the same edge table are, the newest last."""
         if self._folder is None:
             return []
         try:
-            found = self._folder.glob(f"{_family(tables)}@*")
+            found = self._folder.glob(f"{family(tables.keys[0])}@*")
             return sorted(found, key=lambda place: place.stat().st_mtime)
         except OSError:
             return []
 
 
+def _shape(arrays: list[Part], about: Mapping[str, Any]) -> Topology:
+    """The shape in a file."""
+    is_set = about["is_set"]
+    out = Packed(arrays[0], Lists(arrays[1], arrays[2]), is_set=is_set)
+    into = Packed(arrays[3], Lists(arrays[4], arrays[5]), is_set=is_set)
+    return Topology(out.adjacency, into.adjacency)
+
+
 def build(tables: EdgeTables) -> Topology:
     """Make a shape from the ids of the edges' ends."""
-    read = tables.edges.read(["src", "dst"], places=True)
+    read = tables.edges.snapshot.read(["src", "dst"], places=True)
     ends = []
     for column, image in (("src", tables.source), ("dst", tables.target)):
         at = pc.index_in(read[column].combine_chunks(), value_set=image.columns(["id"])["id"])
-        ends.append(at.to_numpy(zero_copy_only=False).astype(np.int64))
-    edges: Ints = read[ROW_ID].to_numpy().astype(np.int64)
+        ends.append(as_numpy(at).astype(np.int64))
+    edges: Ints = as_numpy(read[ROW_ID]).astype(np.int64)
     return Topology.build(ends[0], ends[1], edges, tables.source.size, tables.target.size)
 
 
@@ -179,10 +182,11 @@ def patched(before: EdgeTables, shape: Topology, now: EdgeTables) -> Topology | 
     """Make a shape from that of another version; None when too much has changed for that."""
     if not _keeps_rows(before.source, now.source) or not _keeps_rows(before.target, now.target):
         return None
-    came = now.edges.appended(before.edges, ["src", "dst"])
+    newer, older = now.edges.snapshot, before.edges.snapshot
+    came = newer.appended(older, ["src", "dst"])
     if came is not None:
         return _with_edges(shape, now, came, np.zeros(0, np.int64))
-    old, new = before.edges.fragments(), now.edges.fragments()
+    old, new = older.fragments(), newer.fragments()
     added = [new[name] for name in new.keys() - old.keys()]
     touched = [name for name in old if name not in new or old[name].deleted != new[name].deleted]
     if not added and not touched:
@@ -193,12 +197,12 @@ def patched(before: EdgeTables, shape: Topology, now: EdgeTables) -> Topology | 
         return None
     removed = np.zeros(0, np.int64)
     if touched:
-        was = _row_ids(before.edges, [old[name].id for name in touched])
-        still = _row_ids(now.edges, [new[name].id for name in touched if name in new])
+        was = _row_ids(older, [old[name].id for name in touched])
+        still = _row_ids(newer, [new[name].id for name in touched if name in new])
         removed = np.setdiff1d(was, still, assume_unique=True)
         if len(removed) > most:
             return None
-    rows = now.edges.read(["src", "dst"], places=True, fragments=[f.id for f in added])
+    rows = newer.read(["src", "dst"], places=True, fragments=[f.id for f in added])
     return _with_edges(shape, now, rows, removed)
 
 
@@ -207,7 +211,7 @@ def _with_edges(shape: Topology, now: EdgeTables, rows: pa.Table, removed: Ints)
     ends = _positions(now, rows["src"].combine_chunks(), rows["dst"].combine_chunks())
     if ends is None:
         return None
-    edges: Ints = rows[ROW_ID].to_numpy().astype(np.int64)
+    edges: Ints = as_numpy(rows[ROW_ID]).astype(np.int64)
     sizes = (_size(shape.out, ends[0]), _size(shape.into, ends[1]))
     return shape.patched(removed, ends[0], ends[1], edges, sizes)
 
@@ -228,7 +232,7 @@ def _positions(tables: EdgeTables, *ids: pa.Array) -> list[Ints] | None:
         positions = table[ROW_ID].combine_chunks().take(at)
         if positions.null_count:
             return None
-        ends.append(positions.to_numpy().astype(np.int64))
+        ends.append(as_numpy(positions).astype(np.int64))
     return ends
 
 
@@ -247,24 +251,11 @@ def _row_ids(table: TableSnapshot, fragments: list[int]) -> Ints:
     if not fragments:
         return np.zeros(0, np.int64)
     read = table.read([], places=True, fragments=fragments)
-    ids: Ints = read[ROW_ID].to_numpy().astype(np.int64)
+    ids: Ints = as_numpy(read[ROW_ID]).astype(np.int64)
     return ids
 
 
-def _family(tables: EdgeTables) -> str:
-    path, lifetime, _ = tables.keys[0]
-    branch = "" if lifetime is None else f"-{_short(lifetime)}"
-    return f"{path.replace('/', '-')}{branch}"
-
-
 def _file_name(tables: EdgeTables) -> str:
-    versions = "-".join(
-        f"{version}{'' if lifetime is None else _short(lifetime)}"
-        for _, lifetime, version in tables.keys
-    )
-    return f"{_family(tables)}@{versions}"
-
-
-def _short(text: str) -> str:
-    """A short name for a text, the same in every process."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    images = (tables.edges, tables.source, tables.target)
+    versions = [(key, image.stamp) for key, image in zip(tables.keys, images, strict=True)]
+    return f"{family(tables.keys[0])}@{short(repr(versions))}"

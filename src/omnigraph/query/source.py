@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
-from omnigraph.history.manifest import ManifestState
+from omnigraph.history.manifest import ManifestState, PublishedTable
 from omnigraph.history.models import model_of
 from omnigraph.history.repository import Repository
 from omnigraph.language import Catalog
-from omnigraph.query.images import TableImage, TableKey
+from omnigraph.language.schema.arrow import table_schema
+from omnigraph.query.images import TableImage
+from omnigraph.query.kept_columns import TableKey
 from omnigraph.query.shapes import EdgeTables
 from omnigraph.query.topology import Adjacency, Topology
-from omnigraph.storage.tables import TableSnapshot
+from omnigraph.storage.version_file import stamp_of
 
 if TYPE_CHECKING:
     from omnigraph.query.caches import Caches
+    from omnigraph.query.search.searches import Searches
+    from omnigraph.storage.tables import TableSnapshot
+
+
+#: How many bytes a query leaves in files at most, before the next one goes on.
+_KEPT_AT_ONCE = 16 << 20
 
 
 class Source:
@@ -29,6 +38,14 @@ class Source:
         self._caches = caches
         self._images: dict[str, TableImage] = {}
         self._topologies: dict[str, Topology] = {}
+        #: What the query searches for, if it does.
+        self.searches: Searches | None = None
+
+    def searched(self, searches: Searches) -> Source:
+        """The same with what a query searches for."""
+        found = copy(self)
+        found.searches = searches
+        return found
 
     @property
     def catalog(self) -> Catalog:
@@ -61,11 +78,27 @@ class Source:
             table = self._state.by_name(type)
             assert table is not None
             self._images[type] = self._caches.images.image(
-                self._key(type),
-                table.rows,
-                lambda: self._repository.tables.open(table.ref, table.version),
+                self._key(type), lambda: self._new_image(type, table)
             )
         return self._images[type]
+
+    def _new_image(self, type: str, table: PublishedTable) -> TableImage:
+        declared = self.catalog.table(type)
+        assert declared is not None
+        stamp = stamp_of(self._repository.location, table.ref, table.version)
+        return TableImage(
+            lambda: self._repository.tables.open(table.ref, table.version),
+            table.rows,
+            table_schema(declared),
+            self._caches.kept_columns(self._key(type), stamp),
+        )
+
+    def keep(self) -> None:
+        """Leave what was read in files, for other processes."""
+        left = _KEPT_AT_ONCE
+        for image in self._images.values():
+            left -= image.keep(left)
+        self._caches.shapes.keep()
 
     def topology(self, edge: str) -> Topology:
         """The shape of an edge type."""
@@ -86,7 +119,7 @@ class Source:
         return self._caches.shapes.get(
             EdgeTables(
                 (self._key(names[0]), self._key(names[1]), self._key(names[2])),
-                self.table(edge),
+                self.image(edge),
                 self.image(type.source),
                 self.image(type.target),
             )

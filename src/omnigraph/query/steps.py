@@ -6,14 +6,13 @@ They are plain values; `matching` runs them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from omnigraph.language.query.expressions import Checked
 from omnigraph.language.query.plan import Hop
 
 
-@dataclass(frozen=True, eq=False)
-class Scan:
+class Scan(Struct, frozen=True, eq=False):
     """Bind a variable to all nodes of its types that pass the filters."""
 
     variable: str
@@ -25,8 +24,7 @@ class Scan:
         return f"scan {self.variable}: {', '.join(self.types)}{_where(self.filters)}"
 
 
-@dataclass(frozen=True, eq=False)
-class Enumerate:
+class Enumerate(Struct, frozen=True, eq=False):
     """Bind both ends of a hop, and perhaps the edge, to all edges of its type."""
 
     hop: Hop
@@ -37,8 +35,7 @@ class Enumerate:
         return f"edges {_hop(self.hop)}{_where(self.filters)}"
 
 
-@dataclass(frozen=True, eq=False)
-class Expand:
+class Expand(Struct, frozen=True, eq=False):
     """Follow a hop from a bound variable to one that is not bound yet."""
 
     hop: Hop
@@ -50,8 +47,7 @@ class Expand:
         return f"expand {_hop(self.hop)} from {self.start}{_where(self.filters)}"
 
 
-@dataclass(frozen=True, eq=False)
-class Probe:
+class Probe(Struct, frozen=True, eq=False):
     """Keep the matches whose two bound ends are joined by a hop."""
 
     hop: Hop
@@ -62,8 +58,7 @@ class Probe:
         return f"probe {_hop(self.hop)}{_where(self.filters)}"
 
 
-@dataclass(frozen=True, eq=False)
-class Exists:
+class Exists(Struct, frozen=True, eq=False):
     """Keep the matches from which a hop leads to anything."""
 
     hop: Hop
@@ -74,8 +69,7 @@ class Exists:
         return f"exists {_hop(self.hop)}"
 
 
-@dataclass(frozen=True, eq=False)
-class Weigh:
+class Weigh(Struct, frozen=True, eq=False):
     """Count what hangs at a variable, instead of listing it."""
 
     variable: str
@@ -86,8 +80,7 @@ class Weigh:
         return f"count {', '.join(str(branch) for branch in self.branches)} at {self.variable}"
 
 
-@dataclass(frozen=True, eq=False)
-class Branch:
+class Branch(Struct, frozen=True, eq=False):
     """A hop to a variable that is only counted, with what hangs at that one."""
 
     hop: Hop
@@ -102,8 +95,7 @@ class Branch:
         return f"{_hop(self.hop)}{_where(self.filters)}{more}"
 
 
-@dataclass(frozen=True, eq=False)
-class Where:
+class Where(Struct, frozen=True, eq=False):
     """Keep the matches for which a condition is true."""
 
     condition: Checked
@@ -113,8 +105,7 @@ class Where:
         return f"filter {self.condition}"
 
 
-@dataclass(frozen=True, eq=False)
-class Extend:
+class Extend(Struct, frozen=True, eq=False):
     """Extend the matches by what an optional pattern finds, or by null."""
 
     steps: tuple[Step, ...]
@@ -125,8 +116,7 @@ class Extend:
         return f"optional {', '.join(self.variables)}"
 
 
-@dataclass(frozen=True, eq=False)
-class Without:
+class Without(Struct, frozen=True, eq=False):
     """Drop the matches for which a pattern is found."""
 
     steps: tuple[Step, ...]

@@ -7,13 +7,13 @@ nothing is built or copied that has not changed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from omnigraph.compute.arrays import distinct, ranges
 from omnigraph.query.images import Positions
@@ -25,8 +25,7 @@ Ends = npt.NDArray[np.int32]
 Narrow = npt.NDArray[np.signedinteger[Any]]
 
 
-@dataclass(frozen=True)
-class Lists:
+class Lists(Struct, frozen=True):
     """Neighbours and their edges, by place.
 
     Attributes:
@@ -285,8 +284,7 @@ class Packed:
         return Packed(*_without_repeats(self.starts, self.lists), is_set=True)
 
 
-@dataclass(frozen=True)
-class Topology:
+class Topology(Struct, frozen=True, dict=True):
     """The edges of one version of an edge table, from either end."""
 
     out: Adjacency

@@ -14,7 +14,6 @@ from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.types import STRING
 from omnigraph.query.frames import Frame
 from omnigraph.query.images import Positions
-from omnigraph.query.search import SearchedSource
 from omnigraph.query.searched import IDENTITY, is_computed
 from omnigraph.query.source import Source
 
@@ -91,7 +90,7 @@ class Values:
         return self._searched(types[0], self._frame.columns[variable], name)
 
     def _searched(self, type: str, positions: Positions, name: str) -> pa.Array:
-        assert isinstance(self._source, SearchedSource)
+        assert self._source.searches is not None
         return self._source.searches.column(name, type, positions)
 
     def _mixed(self, variable: str, types: tuple[str, ...], name: str) -> pa.Array:

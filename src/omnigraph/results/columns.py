@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.compute.arrays import as_numpy
 from omnigraph.language.query.compiled import ResultField
 from omnigraph.language.types import Scalar, ValueType
 
@@ -49,14 +50,14 @@ def values(array: pa.Array, type: ValueType) -> list[Any]:
     if not type.is_scalar:
         return _lists(array, values(array.flatten(), type.element))
     if type.scalar is Scalar.DATE:
-        return list(array.to_numpy(zero_copy_only=False).tolist())
+        return list(as_numpy(array).tolist())
     if type.scalar is Scalar.DATETIME:
         # pyarrow's own way takes the zone from whichever library for zones is installed.
-        naive = array.to_numpy(zero_copy_only=False).tolist()
+        naive = as_numpy(array).tolist()
         return [None if v is None else v.replace(tzinfo=dt.UTC) for v in naive]
     if type.scalar is Scalar.STRING or array.null_count:
         return list(array.to_pylist())
-    return list(array.to_numpy(zero_copy_only=False).tolist())
+    return list(as_numpy(array).tolist())
 
 
 def plain_values(array: pa.Array, type: ValueType) -> list[Any]:
@@ -123,7 +124,7 @@ def bracketed(
     array: pa.Array, elements: pa.Array, *, comma: str = ", ", end: str = "]"
 ) -> pa.Array:
     """Give each list of a column as text, from the texts of all elements."""
-    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    lengths = as_numpy(pc.fill_null(pc.list_value_length(array), 0))
     offsets = np.zeros(len(array) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
     inner = pc.binary_join(pa.ListArray.from_arrays(offsets, elements), comma)

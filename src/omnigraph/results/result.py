@@ -1,4 +1,7 @@
-"""`QueryResult`: the answer to a query, and the commit it was read from."""
+"""`QueryResult`: the answer to a query, and the commit it was read from.
+
+What writes it in a form is loaded when a result is first written in that form.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,7 @@ import pyarrow as pa
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import UsageError
 from omnigraph.language.query.compiled import ResultField
-from omnigraph.results import formats
 from omnigraph.results.columns import plain_values, portions, values
-from omnigraph.results.notebook import html
-from omnigraph.results.terminal import table_lines
 
 _SHOWN_ROWS = 40
 _SHOWN_ROWS_HTML = 100
@@ -114,11 +114,15 @@ class QueryResult:
         )
 
     def __str__(self) -> str:
+        from omnigraph.results.terminal import table_lines
+
         width = shutil.get_terminal_size((80, 24)).columns
         lines = list(table_lines(self._table, self._fields, width=width, rows=_SHOWN_ROWS))
         return "\n".join(lines if len(self) else [*lines, "no rows"])
 
     def _repr_html_(self) -> str:
+        from omnigraph.results.notebook import html
+
         foot = [f"commit {self._commit}"]
         if self._branch is not None:
             foot.append(f"branch {self._branch}")
@@ -211,8 +215,12 @@ class QueryResult:
         Raises:
             UsageError: There is no such format.
         """
+        from omnigraph.results import formats
+
         match format:
             case "table":
+                from omnigraph.results.terminal import table_lines
+
                 for line in table_lines(self._table, self._fields):
                     stream.write(f"{line}\n")
             case "json":

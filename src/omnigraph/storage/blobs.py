@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 from lance.blob import BlobFile, BlobType
 
 from omnigraph.errors import StorageError, UsageError
-from omnigraph.storage.snapshot import ROW_ID, TableRef, TableSnapshot, table_errors
+from omnigraph.storage.snapshot import TableSnapshot, table_errors
+from omnigraph.storage.table_ref import ROW_ID, TableRef
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

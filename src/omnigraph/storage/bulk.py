@@ -20,8 +20,9 @@ from lance.fragment import FragmentMetadata
 
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.patch import keep_row_ids, new_fragments, replacing, without
-from omnigraph.storage.snapshot import TableRef, TableSnapshot, table_errors
+from omnigraph.storage.snapshot import TableSnapshot, table_errors
 from omnigraph.storage.staged import StagedWrite, staged
+from omnigraph.storage.table_ref import TableRef
 
 
 @dataclass(frozen=True, slots=True)

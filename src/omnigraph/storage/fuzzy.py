@@ -7,9 +7,12 @@ as well.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from lance import LanceDataset, tokenize
+if TYPE_CHECKING:
+    from lance import LanceDataset
 
 
 def stems(text: str) -> str:
@@ -18,7 +21,7 @@ def stems(text: str) -> str:
     In a fuzzy query Lance compares the words as they are with those of its dictionary, which have
     lost their endings.
     """
-    return " ".join(token.text for token in tokenize(text)) or text
+    return " ".join(_words(text)) or text
 
 
 def similar_words(dataset: LanceDataset, column: str, text: str, edits: int) -> list[str]:
@@ -35,11 +38,11 @@ def similar_words(dataset: LanceDataset, column: str, text: str, edits: int) -> 
         return []
     texts = dataset.scanner(columns=[column], fragments=fragments).to_table()[column]
     words = {
-        token.text
+        word
         for value in texts.drop_null().unique().to_pylist()
-        for token in tokenize(value, stem=False, remove_stop_words=False)
+        for word in _words(value, whole=True)
     }
-    wanted = {token.text for token in tokenize(text)}
+    wanted = set(_words(text))
     return sorted(
         word
         for word in words
@@ -49,7 +52,15 @@ def similar_words(dataset: LanceDataset, column: str, text: str, edits: int) -> 
 
 @lru_cache(maxsize=65_536)
 def _stems(word: str) -> tuple[str, ...]:
-    return tuple(token.text for token in tokenize(word))
+    return tuple(_words(word))
+
+
+def _words(text: str, *, whole: bool = False) -> Iterator[str]:
+    # Here, since queries import this module, and few of them search for words.
+    from lance import tokenize
+
+    tokens = tokenize(text, stem=False, remove_stop_words=False) if whole else tokenize(text)
+    return (token.text for token in tokens)
 
 
 def is_within(first: str, second: str, edits: int) -> bool:

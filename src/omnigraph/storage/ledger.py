@@ -8,7 +8,6 @@ Lance call commits by itself.
 from __future__ import annotations
 
 import datetime as dt
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,16 +21,12 @@ from lance.dataset import Session  # type: ignore[attr-defined]
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError
 from omnigraph.storage.location import Location
 from omnigraph.storage.patch import address, new_fragments, without
-from omnigraph.storage.tables import FILE_FORMAT, ROW_ADDRESS, TableRef, clear_fork, table_errors
-
-#: How Lance is told that a column is the table's key.
-PRIMARY_KEY = "lance-schema:unenforced-primary-key"
+from omnigraph.storage.table_ref import PRIMARY_KEY, ROW_ADDRESS, TableRef
+from omnigraph.storage.tables import FILE_FORMAT, clear_fork, table_errors
 
 _KEY = "object_id"
 _CONFLICTS = ("Too many concurrent writers", "concurrent transaction", "conflict")
 _READ_ATTEMPTS = 5
-#: Lance names the file of a version by what is left to this number.
-_LAST_VERSION = 2**64 - 1
 #: Rows of a fragment that compaction leaves as it is.
 _FULL = 4096
 
@@ -86,21 +81,6 @@ class Ledger:
     def version(self, branch: str | None) -> int:
         """The newest version on a branch."""
         return int(self._open(branch).version)
-
-    def is_newest(self, branch: str | None, version: int) -> bool:
-        """True when a version is surely the newest one; False asks to look closer.
-
-        Versions are files that are numbered downwards, so the first name is that of the newest.
-        There are few of them: old ones are trimmed, unless a branch was made from them.
-        """
-        if branch is not None or not self.location.is_local:
-            return False
-        try:
-            names = os.listdir(f"{self.location.child(self._path)}/_versions")
-        except OSError:
-            return False
-        newest = min((name for name in names if name[0].isdigit()), default="")
-        return newest == f"{_LAST_VERSION - version:020}.manifest"
 
     def read(self, branch: str | None, where: str) -> tuple[LedgerVersion, pa.Table]:
         """The newest version on a branch, with the places of the rows that match, and the rows."""

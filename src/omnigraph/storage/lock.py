@@ -16,14 +16,17 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import ReadSetConflict, StorageError
 from omnigraph.storage.location import Location
-from omnigraph.storage.objects import Objects
+
+if TYPE_CHECKING:
+    from omnigraph.storage.objects import Objects
 
 LOCK_FOLDER = "__locks"
 _FILE = f"{LOCK_FOLDER}/effect.lock"
@@ -40,8 +43,7 @@ class EffectLock(Protocol):
         """Raise when the lock may have been lost; call it before every effect."""
 
 
-@dataclass(frozen=True, slots=True)
-class LockTimes:
+class LockTimes(Struct, frozen=True):
     """How long to wait for the lock, and how long a lease lasts without renewal (seconds)."""
 
     wait: float = 60.0

@@ -18,8 +18,9 @@ import pyarrow as pa
 from lance import LanceDataset, LanceOperation
 from lance.fragment import RowIdSequence, write_fragments
 
-from omnigraph.storage.snapshot import ROW_ADDRESS, ROW_ID, TableSnapshot, table_errors
+from omnigraph.storage.snapshot import TableSnapshot, table_errors
 from omnigraph.storage.staged import FILE_FORMAT, ROWS_PER_FRAGMENT, StagedWrite, staged
+from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID
 
 #: An address is the fragment's id, and in these bits the row's place in the fragment.
 _OFFSET_BITS = 32

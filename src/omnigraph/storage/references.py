@@ -15,7 +15,8 @@ from lance import LanceDataset
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.finding import gathered
-from omnigraph.storage.snapshot import TableRef, table_errors
+from omnigraph.storage.snapshot import table_errors
+from omnigraph.storage.table_ref import TableRef
 from omnigraph.storage.tables import Tables
 
 #: So many references are gathered before those that are there twice are dropped.

@@ -10,10 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.objects import Objects
+from omnigraph.storage.control import read_control
+from omnigraph.storage.location import Location
 from omnigraph.storage.version_file import read_varint
+
+if TYPE_CHECKING:
+    from omnigraph.storage.objects import Objects
 
 #: Holds the address at which the graph was last opened for writing.
 PLACE = "__locks/place"
@@ -25,10 +30,10 @@ _BASE_PATHS = 18
 _PATH = 4
 
 
-def is_moved(objects: Objects) -> bool:
+def is_moved(location: Location) -> bool:
     """True when the graph was not opened for writing at this place before."""
-    noted = objects.read(PLACE)
-    return noted is None or noted.data.decode() != objects.location.uri
+    noted = read_control(location, PLACE)
+    return noted is None or noted.decode() != location.uri
 
 
 def settle(objects: Objects, folders: tuple[str, ...]) -> None:

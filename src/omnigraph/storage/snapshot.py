@@ -23,6 +23,7 @@ from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.language.types import STRING, Scalar, ValueType
 from omnigraph.storage.finding import rows_with
 from omnigraph.storage.fuzzy import similar_words, stems
+from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID, TableRef
 from omnigraph.storage.version_file import next_row_id
 
 #: How the words of a full-text query are looked for: any of them, all of them, as a phrase, or
@@ -32,9 +33,6 @@ TextMode = Literal["any", "all", "phrase", "fuzzy"]
 #: Our names for what Lance lists as the type of an index; of vector indexes they are the same.
 _KINDS = {"BTree": "btree", "Bitmap": "bitmap", "LabelList": "label_list", "Inverted": "full_text"}
 _ALL_WORDS = 100_000
-#: What Lance calls the stable id of a row and its present place, when asked for both.
-ROW_ID = "_rowid"
-ROW_ADDRESS = "_rowaddr"
 #: Looking one value up in an index takes about as long as reading this many values of a column.
 _READS_PER_LOOKUP = 128
 #: At most so many values are looked up at a time: Lance takes long to understand longer lists.
@@ -49,19 +47,6 @@ _MOST_KNOWN = 4096
 FEW_ROWS = 256
 _SCORE = "_score"
 _DISTANCE = "_distance"
-
-
-@dataclass(frozen=True, slots=True)
-class TableRef:
-    """A table, or a branch of it: path below the root, and the branch (None is main)."""
-
-    path: str
-    branch: str | None = None
-
-    @property
-    def folder(self) -> str:
-        """Where its files are, below the root."""
-        return self.path if self.branch is None else f"{self.path}/tree/{self.branch}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import pyarrow as pa
 from lance import LanceOperation
 
-from omnigraph.storage.snapshot import FEW_ROWS, TableRef, TableSnapshot
+from omnigraph.storage.snapshot import FEW_ROWS, TableSnapshot
+from omnigraph.storage.table_ref import TableRef
 
 FILE_FORMAT: Literal["2.2"] = "2.2"
 

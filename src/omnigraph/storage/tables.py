@@ -27,15 +27,13 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.patch import Patch, new_fragments, stage_patch
 from omnigraph.storage.snapshot import (
-    ROW_ADDRESS,
-    ROW_ID,
     TableIndex,
-    TableRef,
     TableSnapshot,
     TextMode,
     table_errors,
 )
 from omnigraph.storage.staged import FILE_FORMAT, ROWS_PER_FRAGMENT, Kind, StagedWrite, staged
+from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID, TableRef
 from omnigraph.storage.version_file import transaction_id
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What the file of a table's version says, but no method of Lance tells.
+"""What the file of a table's version says, but no method of Lance tells, or only after opening it.
 
 The file is a protobuf message of Lance's table format (`table.proto`, message `Manifest`). Some of
 its top-level fields are read here; their numbers are part of the format and do not change.
@@ -6,14 +6,51 @@ its top-level fields are read here; their numbers are part of the format and do 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lance import LanceDataset
+from omnigraph.storage.kept import Stamp, stamp
+from omnigraph.storage.location import Location
+from omnigraph.storage.table_ref import TableRef
 
+if TYPE_CHECKING:
+    from lance import LanceDataset
+
+#: Lance names the file of a version by what is left to this number.
+_LAST_VERSION = 2**64 - 1
 _MAX_FRAGMENT_ID = 11
 _TRANSACTION_FILE = 12
 _NEXT_ROW_ID = 14
+
+
+def stamp_of(location: Location, ref: TableRef, version: int) -> Stamp | None:
+    """What tells a version from every other one that had its number; None if it is not known."""
+    if not location.is_local:
+        return None
+    return stamp(f"{location.child(ref.folder)}/_versions/{_name(version)}", version)
+
+
+def newest_stamp(location: Location, path: str) -> Stamp | None:
+    """The newest version of a table on main, told by its file; None asks to look closer.
+
+    It is for tables whose old versions are trimmed: all files of versions are listed.
+    """
+    if not location.is_local:
+        return None
+    folder = f"{location.child(path)}/_versions"
+    try:
+        # Versions are numbered downwards.
+        name = min((name for name in os.listdir(folder) if name[0].isdigit()), default="")
+    except OSError:
+        return None
+    if len(name) != len(_name(1)):
+        return None
+    return stamp(f"{folder}/{name}", _LAST_VERSION - int(name.removesuffix(".manifest")))
+
+
+def _name(version: int) -> str:
+    return f"{_LAST_VERSION - version:020}.manifest"
 
 
 def max_fragment_id(dataset: LanceDataset) -> int:

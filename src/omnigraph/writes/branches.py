@@ -26,7 +26,7 @@ def create_branch(repository: Repository, name: str, source: str = MAIN) -> Bran
         recover_all(repository, lock)
         history = repository.history
         if source != MAIN:
-            known_branch(repository, source)
+            repository.history.check_branch(source)
         check_new_branch(name, history.branch_names())
         state = history.create_branch(name, source)
         failpoints.hit("branch.created")
@@ -45,7 +45,7 @@ def delete_branch(repository: Repository, name: str) -> None:
     with repository.lock() as lock:
         recover_all(repository, lock)
         history = repository.history
-        known_branch(repository, name)
+        repository.history.check_branch(name)
         children = history.children(name)
         if children:
             raise ConflictError(
@@ -114,11 +114,3 @@ def delete_tag(repository: Repository, name: str) -> None:
             hint = did_you_mean(name, tags)
             raise NotFound(f"there is no tag `{name}`" + (f"; {hint}" if hint else ""))
         repository.history.set_tag(name, None)
-
-
-def known_branch(repository: Repository, name: str) -> None:
-    """Check that there is such a branch, with a suggestion when there is not."""
-    names = [MAIN, *(n for n in repository.history.branch_names() if not is_internal(n))]
-    if name not in names:
-        hint = did_you_mean(name, names)
-        raise NotFound(f"there is no branch `{name}`" + (f"; {hint}" if hint else ""))

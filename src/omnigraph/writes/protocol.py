@@ -22,6 +22,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from msgspec import structs
+
 from omnigraph import failpoints
 from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import (
@@ -374,7 +376,7 @@ def _effects(
         staged = item.staged or _fork_and_stage(repository, item)
         made = repository.tables.commit_staged(staged)
         failpoints.hit("write.table_committed")
-        done.append(replace(note, version=made.version, rows=made.rows))
+        done.append(structs.replace(note, version=made.version, rows=made.rows))
     sidecar = sidecar.confirmed(tuple(done))
     sidecar.store(repository.objects)
     failpoints.hit("write.confirmed")

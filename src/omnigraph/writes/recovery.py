@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any
 
+from msgspec import structs
+
 from omnigraph import failpoints
 from omnigraph.errors import NotFound, RecoveryRequired
 from omnigraph.history.manifest import MAIN, Commit, PublishedTable
@@ -160,7 +162,7 @@ def _roll_back(
     commit_id = None
     if restored:
         commit_id = sidecar.rollback_commit_id
-        commit = replace(
+        commit = structs.replace(
             planned_commit(sidecar, base, restored),
             id=commit_id,
             actor=ACTOR,

@@ -7,20 +7,23 @@ the effect lock is held belongs to a dead writer.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from omnigraph.errors import RecoveryRequired
 from omnigraph.history.manifest import TableIdentity
-from omnigraph.storage.objects import Objects
-from omnigraph.storage.tables import TableRef
+from omnigraph.storage.table_ref import TableRef
+
+if TYPE_CHECKING:
+    from omnigraph.storage.objects import Objects
 
 FOLDER = "__recovery"
 _FORMAT = 1
 
 
-@dataclass(frozen=True, slots=True)
-class SidecarTable:
+class SidecarTable(Struct, frozen=True):
     """What a write is about to do to one table.
 
     Attributes:
@@ -55,8 +58,7 @@ class SidecarTable:
         return TableIdentity.parse(self.identity)
 
 
-@dataclass(frozen=True, slots=True)
-class Sidecar:
+class Sidecar(Struct, frozen=True):
     """A write in flight."""
 
     operation_id: str
@@ -84,7 +86,7 @@ class Sidecar:
 
     def store(self, objects: Objects) -> None:
         """Write the sidecar."""
-        objects.write(self.path, json.dumps({"format": _FORMAT, **asdict(self)}).encode())
+        objects.write(self.path, json.dumps({"format": _FORMAT, **to_builtins(self)}).encode())
 
 
 def list_sidecars(objects: Objects) -> list[str]:

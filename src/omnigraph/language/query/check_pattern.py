@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from omnigraph.diagnostics import Report, did_you_mean
 from omnigraph.language.query.check_expression import ExpressionChecker
@@ -32,8 +33,7 @@ from omnigraph.language.schema.catalog import Catalog, EdgeType
 from omnigraph.language.types import ValueType
 
 
-@dataclass(slots=True)
-class _Pending:
+class _Pending(Struct):
     """A traversal whose edge is known and whose direction is not decided yet."""
 
     node: TraversalNode

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from omnigraph.diagnostics import Diagnostic, Span
 from omnigraph.language.query.plan import ReadPlan, WritePlan
 from omnigraph.language.types import ValueType
 
 
-@dataclass(frozen=True, slots=True)
-class QueryParameter:
+class QueryParameter(Struct, frozen=True):
     """A declared parameter; `span` is the place of its declaration."""
 
     name: str
@@ -24,8 +24,7 @@ class QueryParameter:
         return {"name": self.name, "type": str(self.type), "required": not self.type.nullable}
 
 
-@dataclass(frozen=True, slots=True)
-class ResultField:
+class ResultField(Struct, frozen=True):
     """A column of the answer. `entity` names the types when the value is the id of one."""
 
     name: str
@@ -40,8 +39,7 @@ class ResultField:
         return plain
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledQuery:
+class CompiledQuery(Struct, frozen=True):
     """A checked query.
 
     Attributes:
@@ -85,8 +83,7 @@ class CompiledQuery:
         return self.plan.text()
 
 
-@dataclass(frozen=True, slots=True)
-class QueryFile:
+class QueryFile(Struct, frozen=True):
     """All queries of a text, by name, and what was noticed about them."""
 
     queries: Mapping[str, CompiledQuery]

@@ -8,15 +8,15 @@ bound variables stand bare (`p.age`), parameters keep their `$`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from omnigraph.language.types import BOOL, DATETIME, F64, STRING, ValueType
 from omnigraph.language.values import literal_text
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(Struct, frozen=True):
     """A literal. `type` is None for null."""
 
     value: Any
@@ -27,8 +27,7 @@ class Constant:
         return text if len(text) <= 60 else text[:59] + "…"
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """A parameter of the query."""
 
     name: str
@@ -38,8 +37,7 @@ class Parameter:
         return f"${self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Now:
+class Now(Struct, frozen=True):
     """`now()`: one moment for the whole request."""
 
     type: ValueType | None = DATETIME
@@ -48,8 +46,7 @@ class Now:
         return "now()"
 
 
-@dataclass(frozen=True, slots=True)
-class PropertyOf:
+class PropertyOf(Struct, frozen=True):
     """A property of a bound node or edge; also `id`, and `from` / `to` of an edge."""
 
     variable: str
@@ -60,8 +57,7 @@ class PropertyOf:
         return f"{self.variable}.{self.property}"
 
 
-@dataclass(frozen=True, slots=True)
-class Entity:
+class Entity(Struct, frozen=True):
     """A bound node or edge as a whole: as a value, its id."""
 
     variable: str
@@ -73,8 +69,7 @@ class Entity:
         return self.variable
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A property of the row that a mutation's predicate or `set` looks at."""
 
     name: str
@@ -84,8 +79,7 @@ class Column:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
-class ListOf:
+class ListOf(Struct, frozen=True):
     """A list with computed elements."""
 
     items: tuple[Checked, ...]
@@ -95,8 +89,7 @@ class ListOf:
         return f"[{', '.join(map(str, self.items))}]"
 
 
-@dataclass(frozen=True, slots=True)
-class Compare:
+class Compare(Struct, frozen=True):
     """`= != < <= > >= contains starts_with in`; null on either side never matches."""
 
     operator: str
@@ -108,8 +101,7 @@ class Compare:
         return f"{_operand(self.left)} {self.operator} {_operand(self.right)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Logic:
+class Logic(Struct, frozen=True):
     """`and` / `or` over two or more items."""
 
     operator: str
@@ -120,8 +112,7 @@ class Logic:
         return f" {self.operator} ".join(_operand(i) for i in self.items)
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+class Not(Struct, frozen=True):
     """`not ( … )`, in three-valued logic."""
 
     item: Checked
@@ -131,8 +122,7 @@ class Not:
         return f"not ({self.item})"
 
 
-@dataclass(frozen=True, slots=True)
-class IsNull:
+class IsNull(Struct, frozen=True):
     """`is null` / `is not null`; on an entity: whether an optional variable found nothing."""
 
     item: Checked
@@ -143,8 +133,7 @@ class IsNull:
         return f"{_operand(self.item)} is {'not ' if self.negated else ''}null"
 
 
-@dataclass(frozen=True, slots=True)
-class Arithmetic:
+class Arithmetic(Struct, frozen=True):
     """`+ - * /` on numbers; integers stay integers except under `/`, overflow is an error."""
 
     operator: str
@@ -156,8 +145,7 @@ class Arithmetic:
         return f"{_operand(self.left)} {self.operator} {_operand(self.right)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Negate:
+class Negate(Struct, frozen=True):
     """Unary minus."""
 
     item: Checked
@@ -167,8 +155,7 @@ class Negate:
         return f"-{_operand(self.item)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Aggregate:
+class Aggregate(Struct, frozen=True):
     """`count sum avg min max` over the rows of a group."""
 
     function: str
@@ -180,8 +167,7 @@ class Aggregate:
         return f"{self.function}({'distinct ' if self.distinct else ''}{self.argument})"
 
 
-@dataclass(frozen=True, slots=True)
-class TextMatch:
+class TextMatch(Struct, frozen=True):
     """`search`, `match_text` or `fuzzy`: a filter on a text property."""
 
     function: str
@@ -195,8 +181,7 @@ class TextMatch:
         return f"{self.function}({self.property}, {self.query}{edits})"
 
 
-@dataclass(frozen=True, slots=True)
-class Rank:
+class Rank(Struct, frozen=True):
     """`bm25` (higher is better) or `nearest` (cosine distance, lower is better)."""
 
     function: str
@@ -208,8 +193,7 @@ class Rank:
         return f"{self.function}({self.property}, {self.query})"
 
 
-@dataclass(frozen=True, slots=True)
-class Fusion:
+class Fusion(Struct, frozen=True):
     """`rrf(a, b, k)`: reciprocal rank fusion of two rankings (higher is better)."""
 
     first: Rank

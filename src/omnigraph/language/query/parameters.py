@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from omnigraph.diagnostics import Diagnostic, Report, TooManyErrors, did_you_mean, near_names
 from omnigraph.errors import QueryError

@@ -11,8 +11,9 @@ the matches it can; then matches that an `absent` pattern finds are dropped; the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from omnigraph.language.query.expressions import Checked, Constant, Parameter
 from omnigraph.language.schema.catalog import Catalog
@@ -20,8 +21,7 @@ from omnigraph.language.schema.catalog import Catalog
 Direction = Literal["out", "in", "both"]
 
 
-@dataclass(frozen=True, slots=True)
-class NodePattern:
+class NodePattern(Struct, frozen=True):
     """A node to be found: its variable and the node types it may have.
 
     `declared` is the type as written (an interface, perhaps) or, if the variable has no binding,
@@ -37,8 +37,7 @@ class NodePattern:
         return f"node {self.variable}: {self.declared}{implied}"
 
 
-@dataclass(frozen=True, slots=True)
-class Hop:
+class Hop(Struct, frozen=True):
     """An edge, or a walk of `low` to `high` edges, between two variables.
 
     Attributes:
@@ -66,8 +65,7 @@ class Hop:
         return f"hop {self.source or '_'} {left}[{name}]{right} {self.target or '_'}"
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Struct, frozen=True):
     """What has to be there together. Nested patterns see the variables of the outer one."""
 
     nodes: tuple[NodePattern, ...]
@@ -89,8 +87,7 @@ class Pattern:
         return lines
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Struct, frozen=True):
     """One column of the answer."""
 
     name: str
@@ -101,8 +98,7 @@ class Output:
         return text if text == self.name else f"{text} as {self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Ordering:
+class Ordering(Struct, frozen=True):
     """One key of the order. `output` is set when it is a column of the answer."""
 
     expression: Checked
@@ -113,8 +109,7 @@ class Ordering:
         return f"{self.output or self.expression} {'desc' if self.descending else 'asc'}"
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPlan:
+class ReadPlan(Struct, frozen=True):
     """Match, group, order, cut and return.
 
     Attributes:
@@ -149,8 +144,7 @@ class ReadPlan:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(Struct, frozen=True):
     """A property (or an edge's `from` / `to`) and its new value."""
 
     property: str
@@ -160,8 +154,7 @@ class Assignment:
         return f"{self.property}: {self.value}"
 
 
-@dataclass(frozen=True, slots=True)
-class Insert:
+class Insert(Struct, frozen=True):
     """A new node or edge; with a key, an upsert."""
 
     type: str
@@ -178,8 +171,7 @@ class Insert:
         return (edge.source, edge.target) if edge else (), (self.type,)
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(Struct, frozen=True):
     """New values for the rows that a predicate matches."""
 
     type: str
@@ -201,8 +193,7 @@ class Update:
         return (self.type, *looked_up), (self.type,)
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(Struct, frozen=True):
     """Deletes the rows that a predicate matches, and the edges of `cascades` at deleted nodes."""
 
     type: str
@@ -225,8 +216,7 @@ class Delete:
 Statement = Insert | Update | Delete
 
 
-@dataclass(frozen=True, slots=True)
-class WritePlan:
+class WritePlan(Struct, frozen=True):
     """Statements that end in one commit."""
 
     statements: tuple[Statement, ...]

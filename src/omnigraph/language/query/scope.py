@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from omnigraph.diagnostics import Span
 from omnigraph.language.schema.catalog import Catalog
 from omnigraph.language.types import STRING, ValueType
 
 
-@dataclass(slots=True)
-class Variable:
+class Variable(Struct):
     """A bound variable.
 
     Attributes:

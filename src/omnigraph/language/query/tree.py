@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from omnigraph.diagnostics import Span
 from omnigraph.language.syntax import AnnotationNode, LiteralNode, NameNode, TypeNode
@@ -10,16 +10,14 @@ from omnigraph.language.syntax import AnnotationNode, LiteralNode, NameNode, Typ
 # --- expressions -------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class VariableNode:
+class VariableNode(Struct):
     """`$x`: a bound variable or a parameter."""
 
     name: str
     span: Span
 
 
-@dataclass(slots=True)
-class PropertyNode:
+class PropertyNode(Struct):
     """`$x.name`."""
 
     variable: VariableNode
@@ -27,24 +25,21 @@ class PropertyNode:
     span: Span
 
 
-@dataclass(slots=True)
-class BareNode:
+class BareNode(Struct):
     """A bare name: a property in a mutation, an alias in `order`."""
 
     name: str
     span: Span
 
 
-@dataclass(slots=True)
-class ListNode:
+class ListNode(Struct):
     """A list with at least one element that is not a literal."""
 
     items: tuple[Expression, ...]
     span: Span
 
 
-@dataclass(slots=True)
-class BinaryNode:
+class BinaryNode(Struct):
     """A comparison or an arithmetic operation."""
 
     operator: str
@@ -53,8 +48,7 @@ class BinaryNode:
     span: Span
 
 
-@dataclass(slots=True)
-class LogicNode:
+class LogicNode(Struct):
     """`a and b and …` or `a or b or …`, flat."""
 
     operator: str
@@ -62,16 +56,14 @@ class LogicNode:
     span: Span
 
 
-@dataclass(slots=True)
-class NotNode:
+class NotNode(Struct):
     """`not ( … )`."""
 
     item: Expression
     span: Span
 
 
-@dataclass(slots=True)
-class IsNullNode:
+class IsNullNode(Struct):
     """`x is null` or `x is not null`."""
 
     item: Expression
@@ -79,16 +71,14 @@ class IsNullNode:
     span: Span
 
 
-@dataclass(slots=True)
-class NegateNode:
+class NegateNode(Struct):
     """`-x` on something that is not a literal."""
 
     item: Expression
     span: Span
 
 
-@dataclass(slots=True)
-class CallNode:
+class CallNode(Struct):
     """A function with its arguments; `distinct` only in `count(distinct …)`."""
 
     function: NameNode
@@ -114,8 +104,7 @@ Expression = (
 # --- reads -------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class FieldNode:
+class FieldNode(Struct):
     """`name: value` in a binding, an insert or an update."""
 
     name: NameNode
@@ -123,16 +112,14 @@ class FieldNode:
     span: Span
 
 
-@dataclass(slots=True)
-class BlockSpan:
+class BlockSpan(Struct):
     """Offsets of the two braces of a block."""
 
     open: int
     close: int
 
 
-@dataclass(slots=True)
-class BindingNode:
+class BindingNode(Struct):
     """`$x: Type { name: value }`."""
 
     variable: VariableNode
@@ -141,8 +128,7 @@ class BindingNode:
     span: Span
 
 
-@dataclass(slots=True)
-class TraversalNode:
+class TraversalNode(Struct):
     """`$a edge $b`, with an optional edge variable, either direction, and hop bounds."""
 
     source: VariableNode
@@ -156,16 +142,14 @@ class TraversalNode:
     span: Span
 
 
-@dataclass(slots=True)
-class FilterNode:
+class FilterNode(Struct):
     """A boolean expression."""
 
     condition: Expression
     span: Span
 
 
-@dataclass(slots=True)
-class NestedNode:
+class NestedNode(Struct):
     """`not { … }` or `optional { … }`."""
 
     word: str
@@ -177,8 +161,7 @@ class NestedNode:
 Clause = BindingNode | TraversalNode | FilterNode | NestedNode
 
 
-@dataclass(slots=True)
-class ProjectionNode:
+class ProjectionNode(Struct):
     """An expression to return, with the name after `as`."""
 
     expression: Expression
@@ -186,8 +169,7 @@ class ProjectionNode:
     span: Span
 
 
-@dataclass(slots=True)
-class OrderingNode:
+class OrderingNode(Struct):
     """An expression to order by."""
 
     expression: Expression
@@ -195,8 +177,7 @@ class OrderingNode:
     span: Span
 
 
-@dataclass(slots=True)
-class ReadNode:
+class ReadNode(Struct):
     """`match { … } return { … } order { … } limit n offset m`."""
 
     clauses: tuple[Clause, ...]
@@ -214,8 +195,7 @@ class ReadNode:
 # --- mutations ---------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class InsertNode:
+class InsertNode(Struct):
     """`insert Type { … }`."""
 
     type: NameNode
@@ -224,8 +204,7 @@ class InsertNode:
     span: Span
 
 
-@dataclass(slots=True)
-class UpdateNode:
+class UpdateNode(Struct):
     """`update Type set { … } where …`."""
 
     type: NameNode
@@ -235,8 +214,7 @@ class UpdateNode:
     span: Span
 
 
-@dataclass(slots=True)
-class DeleteNode:
+class DeleteNode(Struct):
     """`delete Type where …`."""
 
     type: NameNode
@@ -249,8 +227,7 @@ Mutation = InsertNode | UpdateNode | DeleteNode
 # --- files -------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class ParameterNode:
+class ParameterNode(Struct):
     """`$name: type` in a query's head."""
 
     variable: VariableNode
@@ -258,8 +235,7 @@ class ParameterNode:
     span: Span
 
 
-@dataclass(slots=True)
-class QueryNode:
+class QueryNode(Struct):
     """One query: a read or a sequence of mutations. `broken` when parts could not be parsed."""
 
     name: NameNode
@@ -271,8 +247,7 @@ class QueryNode:
     span: Span
 
 
-@dataclass(slots=True)
-class FileNode:
+class FileNode(Struct):
     """All queries of a text that could be parsed."""
 
     queries: tuple[QueryNode, ...]

@@ -8,8 +8,9 @@ a name becomes `{"name": …}`, a range `{"range": [low, high]}`, a date `{"date
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.language.schema.catalog import Annotation, Embed, Property
@@ -55,8 +56,7 @@ _OWNERS = {
 _FLAGS = ("key", "unique", "index")
 
 
-@dataclass(slots=True)
-class Described:
+class Described(Struct):
     """What the annotations behind a type's name say."""
 
     description: str | None = None

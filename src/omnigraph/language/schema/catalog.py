@@ -11,10 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from omnigraph.language.types import STRING, ValueType
 from omnigraph.language.values import Value, coerce, to_json
@@ -26,8 +27,7 @@ FORMAT = 1
 ENDS = ("from", "to")
 
 
-@dataclass(frozen=True, slots=True)
-class Annotation:
+class Annotation(Struct, frozen=True):
     """An annotation without a meaning of its own, kept for whoever reads the catalog.
 
     Arguments and options are plain JSON values, in the order written.
@@ -38,16 +38,14 @@ class Annotation:
     options: tuple[tuple[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Embed:
+class Embed(Struct, frozen=True):
     """`@embed("source", model="…")`: the vector is made from a text property."""
 
     source: str
     model: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Property:
+class Property(Struct, frozen=True):
     """A property of a node type, an edge type or an interface.
 
     Attributes:
@@ -68,16 +66,14 @@ class Property:
     annotations: tuple[Annotation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
+class Index(Struct, frozen=True):
     """`@index(property, kind="…")`. Options are the named arguments, in the order of names."""
 
     property: str
     options: tuple[tuple[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(Struct, frozen=True):
     """`@range(property, low..high)`, both ends inclusive; None is open."""
 
     property: str
@@ -85,32 +81,28 @@ class Range:
     high: int | float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """`@check(property, "pattern")`: the RE2 pattern must match somewhere in the text."""
 
     property: str
     pattern: str
 
 
-@dataclass(frozen=True, slots=True)
-class Cardinality:
+class Cardinality(Struct, frozen=True):
     """`@card(low..high)`: how many edges of this type leave each source node."""
 
     low: int = 0
     high: int | None = None
 
 
-@dataclass(frozen=True)
-class Interface:
+class Interface(Struct, frozen=True):
     """A set of properties that node types can share."""
 
     name: str
     properties: Mapping[str, Property]
 
 
-@dataclass(frozen=True)
-class TableType:
+class TableType(Struct, frozen=True, dict=True):
     """What node types and edge types have in common: each is one table.
 
     Attributes:
@@ -151,8 +143,7 @@ class TableType:
         return MappingProxyType({"id": STRING, **ends, **own})
 
 
-@dataclass(frozen=True)
-class NodeType(TableType):
+class NodeType(TableType, frozen=True):
     """A node type."""
 
     implements: tuple[str, ...] = ()
@@ -163,8 +154,7 @@ class NodeType(TableType):
         return f"node:{self.name}"
 
 
-@dataclass(frozen=True)
-class EdgeType(TableType):
+class EdgeType(TableType, frozen=True):
     """An edge type, from one node type to one node type."""
 
     source: str = ""
@@ -182,8 +172,7 @@ class EdgeType(TableType):
         return self.name[0].lower() + self.name[1:]
 
 
-@dataclass(frozen=True)
-class Catalog:
+class Catalog(Struct, frozen=True, dict=True):
     """A compiled schema. Mappings are by name, in the order declared."""
 
     interfaces: Mapping[str, Interface]

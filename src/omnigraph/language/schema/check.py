@@ -6,7 +6,7 @@ their own. Every mistake is recorded once: a rule that depends on something brok
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from omnigraph.diagnostics import Report, Span, did_you_mean
 from omnigraph.language.schema.annotations import (

@@ -9,10 +9,6 @@ from __future__ import annotations
 from omnigraph.diagnostics import Diagnostic, Report, TooManyErrors
 from omnigraph.errors import SchemaError
 from omnigraph.language.schema.catalog import Catalog
-from omnigraph.language.schema.check import check
-from omnigraph.language.schema.identity import identify
-from omnigraph.language.schema.parser import parse_schema
-from omnigraph.language.stream import TokenStream
 
 
 def check_schema(
@@ -28,6 +24,12 @@ def check_schema(
     Returns:
         The catalog, or None when there are errors; and all errors and warnings.
     """
+    # Loaded here, because a graph that exists is opened without compiling its schema.
+    from omnigraph.language.schema.check import check
+    from omnigraph.language.schema.identity import identify
+    from omnigraph.language.schema.parser import parse_schema
+    from omnigraph.language.stream import TokenStream
+
     report = Report(text, path)
     catalog = None
     try:

@@ -7,8 +7,9 @@ What comes out is in a canonical order, so that two texts that say the same give
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from omnigraph.diagnostics import Span, did_you_mean
 from omnigraph.language.schema.annotations import plain_literal, shown_argument
@@ -28,8 +29,7 @@ _FORMS = {
 }
 
 
-@dataclass(slots=True)
-class Constraints:
+class Constraints(Struct):
     """The constraints of one type."""
 
     key: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ even be read, so that one mistake gives one message.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from omnigraph.diagnostics import Report, Span
 from omnigraph.language.schema.catalog import EdgeType, Interface, NodeType, Property
@@ -14,8 +14,7 @@ from omnigraph.language.schema.tree import SchemaNode
 from omnigraph.language.syntax import AnnotationNode
 
 
-@dataclass(frozen=True, slots=True)
-class Rename:
+class Rename(Struct, frozen=True):
     """`@rename_from("old")` at a place; `inherited` when an interface says it for its nodes."""
 
     old: str
@@ -23,8 +22,7 @@ class Rename:
     inherited: bool = False
 
 
-@dataclass(slots=True)
-class PropertyDraft:
+class PropertyDraft(Struct):
     """A property while it is checked.
 
     Attributes:
@@ -43,8 +41,7 @@ class PropertyDraft:
     rename: Rename | None = None
 
 
-@dataclass(slots=True)
-class InterfaceDraft:
+class InterfaceDraft(Struct):
     """An interface while it is checked; `complete` is False when a property could not be read."""
 
     name: str
@@ -52,8 +49,7 @@ class InterfaceDraft:
     complete: bool
 
 
-@dataclass(slots=True)
-class TableDraft:
+class TableDraft(Struct):
     """A checked type without identity, and the renames that give it one."""
 
     table: NodeType | EdgeType
@@ -63,8 +59,7 @@ class TableDraft:
     property_spans: dict[str, Span]
 
 
-@dataclass(slots=True)
-class SchemaDraft:
+class SchemaDraft(Struct):
     """A checked schema without identities."""
 
     interfaces: list[Interface]

@@ -8,9 +8,10 @@ dropped and declared anew, it gets new ones.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from itertools import count
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from omnigraph.diagnostics import Report, Span, did_you_mean
 from omnigraph.language.schema.catalog import ENDS, Catalog, EdgeType, NodeType, frozen

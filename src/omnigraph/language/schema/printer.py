@@ -7,8 +7,9 @@ repeated, and neither are the constraints the interface brings along.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from omnigraph.language.schema.catalog import (
     Annotation,

@@ -6,14 +6,13 @@ order written, so that the formatter can print them back in that order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from omnigraph.diagnostics import Span
 from omnigraph.language.syntax import AnnotationNode, NameNode, TypeNode
 
 
-@dataclass(slots=True)
-class PropertyNode:
+class PropertyNode(Struct):
     """`name: Type @annotation …`."""
 
     name: NameNode
@@ -26,8 +25,7 @@ class PropertyNode:
 Member = PropertyNode | AnnotationNode
 
 
-@dataclass(slots=True)
-class BodyNode:
+class BodyNode(Struct):
     """`{ … }`. `complete` is False when a member could not be read."""
 
     members: list[Member]
@@ -36,8 +34,7 @@ class BodyNode:
     complete: bool
 
 
-@dataclass(slots=True)
-class InterfaceNode:
+class InterfaceNode(Struct):
     """`interface Name { … }`. Annotations are read here only to be refused with a good message."""
 
     name: NameNode
@@ -46,8 +43,7 @@ class InterfaceNode:
     span: Span
 
 
-@dataclass(slots=True)
-class NodeNode:
+class NodeNode(Struct):
     """`node Name @annotation … implements A, B { … }`."""
 
     name: NameNode
@@ -57,8 +53,7 @@ class NodeNode:
     span: Span
 
 
-@dataclass(slots=True)
-class EdgeNode:
+class EdgeNode(Struct):
     """`edge Name: Source -> Target @annotation … [{ … }]`."""
 
     name: NameNode
@@ -72,8 +67,7 @@ class EdgeNode:
 Declaration = InterfaceNode | NodeNode | EdgeNode
 
 
-@dataclass(slots=True)
-class SchemaNode:
+class SchemaNode(Struct):
     """A whole schema. `complete` is False when a declaration could not be read."""
 
     declarations: list[Declaration]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct, field
 
 from omnigraph.query.images import Positions, TableImage
 from omnigraph.query.ordering import ranks
@@ -21,8 +21,7 @@ Ints = npt.NDArray[np.int64]
 _PART = 8
 
 
-@dataclass
-class _Ids:
+class _Ids(Struct):
     """The places of ids in their order, by position, once they are known. Safe to share."""
 
     places: npt.NDArray[np.int32] | None = None

@@ -7,17 +7,17 @@ that have its words, and not the number of texts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct, field
 
-from omnigraph.compute.arrays import changes, distinct, ranges
-from omnigraph.query.ascending import common, union
+from omnigraph.compute.arrays import as_numpy, changes, distinct, ranges
 from omnigraph.query.images import Positions
-from omnigraph.query.pieces import (
+from omnigraph.query.search.ascending import common, union
+from omnigraph.query.search.pieces import (
     Ints,
     Located,
     Numbers,
@@ -26,8 +26,8 @@ from omnigraph.query.pieces import (
     runs_of,
     stems_of_all,
 )
-from omnigraph.query.spellings import Spellings
-from omnigraph.query.words import Words, in_order
+from omnigraph.query.search.spellings import Spellings
+from omnigraph.query.search.words import Words, in_order
 
 Whole = npt.NDArray[Any]
 
@@ -40,8 +40,7 @@ _WORD = 160
 _NUMBERS = 1 << 22
 
 
-@dataclass(frozen=True)
-class Corpus:
+class Corpus(Struct, frozen=True):
     """The texts of a column: how many words each has, by position, and -1 for none."""
 
     words: npt.NDArray[np.int32]
@@ -139,8 +138,7 @@ class Postings:
 _NONE = np.zeros(0, np.int32)
 
 
-@dataclass(frozen=True)
-class _Block:
+class _Block(Struct, frozen=True):
     """The postings of some texts. Rows are the places of texts among all that were read.
 
     Attributes:
@@ -157,8 +155,7 @@ class _Block:
     places: Whole
 
 
-@dataclass
-class _Making:
+class _Making(Struct):
     """Postings that are being made."""
 
     numbers: dict[str, int] = field(default_factory=dict)
@@ -241,7 +238,7 @@ def make(
     read = [np.zeros(0, np.int64)]
     for positions, column in texts:
         read.append(positions)
-        there = column.is_valid().to_numpy(zero_copy_only=False)
+        there = as_numpy(column.is_valid())
         for first, part in blocks(column):
             mine = slice(first, first + len(part))
             words[positions[mine]] = np.where(there[mine], making.add(part), -1)

@@ -8,15 +8,15 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
-from omnigraph.compute.arrays import ranges
+from omnigraph.compute.arrays import as_numpy, ranges, scalar
 from omnigraph.storage.fuzzy import stems
 
 Ints = npt.NDArray[np.int64]
@@ -40,8 +40,7 @@ _BETWEEN = "q0q0q0q0q"
 _TOGETHER = 10_000
 
 
-@dataclass(frozen=True)
-class Located:
+class Located(Struct, frozen=True):
     """Where words are: each with its text, its place in it, and its number."""
 
     texts: Ints
@@ -87,7 +86,7 @@ def stems_of_all(runs: Sequence[str]) -> list[Stems]:
 def blocks(texts: pa.Array) -> Iterator[tuple[int, pa.Array]]:
     """Texts in parts of bounded size, each with the place of its first; null is like no words."""
     texts = pc.fill_null(texts, "").cast(pa.large_utf8())
-    ends = np.cumsum(pc.binary_length(texts).to_numpy(zero_copy_only=False))
+    ends = np.cumsum(as_numpy(pc.binary_length(texts)))
     start = 0
     while start < len(texts):
         done = int(ends[start - 1]) if start else 0
@@ -104,7 +103,7 @@ def lengths(texts: pa.Array) -> Ints:
 def split(texts: pa.Array) -> tuple[pa.Array, Ints]:
     """The pieces of a block of texts, all in one column, and how many each text has."""
     # With a space behind every text, no piece goes on from one to the next.
-    space, nothing = (pa.scalar(text, pa.large_utf8()) for text in (" ", ""))
+    space, nothing = (scalar(text, pa.large_utf8()) for text in (" ", ""))
     spaced = pc.binary_join_element_wise(texts, nothing, space)
     _, offset_buffer, data_buffer = spaced.buffers()
     offsets = np.frombuffer(offset_buffer, np.int64)[: len(texts) + 1]
@@ -135,7 +134,7 @@ def located(texts: pa.Array, numbers: Callable[[list[str]], list[Numbers]]) -> t
     pieces, counts = split(texts)
     encoded = pieces.dictionary_encode()
     slots = numbers(encoded.dictionary.to_pylist())
-    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    codes = as_numpy(encoded.indices)
     rows = np.repeat(np.arange(len(texts)), counts)
     flat = np.array([number for several in slots for number in several], np.int64)
     if len(flat) == len(slots) and all(slots):

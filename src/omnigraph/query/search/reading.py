@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.compute.arrays import as_arrow
+from omnigraph.compute.arrays import as_arrow, as_numpy
 from omnigraph.query.images import Positions, TableImage
-from omnigraph.storage.tables import ROW_ID
+from omnigraph.storage.table_ref import ROW_ID
 
 #: Rows are looked at by themselves when they are fewer than this part of all.
 _FEW = 8
@@ -35,7 +35,7 @@ def read(
     if many and not is_small(image) and not image.has([column]):
         # The whole column is needed, but does not have to be kept.
         for batch in image.snapshot.batches([column], places=True):
-            rows = batch[ROW_ID].to_numpy().astype(np.int64)
+            rows = as_numpy(batch[ROW_ID]).astype(np.int64)
             if positions is None:
                 yield rows, batch[column]
             else:

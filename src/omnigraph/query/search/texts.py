@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
-from omnigraph.compute.arrays import distinct
+from omnigraph.compute.arrays import as_numpy, distinct
 from omnigraph.compute.sql import quoted
-from omnigraph.query.ascending import among, common
 from omnigraph.query.images import Positions, TableImage
-from omnigraph.query.pieces import lengths
-from omnigraph.query.postings import Corpus, Postings, make
-from omnigraph.query.reading import is_few, read
+from omnigraph.query.search.ascending import among, common
+from omnigraph.query.search.pieces import lengths
+from omnigraph.query.search.postings import Corpus, Postings, make
+from omnigraph.query.search.reading import is_few, read
+from omnigraph.query.search.words import Words
 from omnigraph.query.source import Source
-from omnigraph.query.words import Words
-from omnigraph.storage.tables import ROW_ID
+from omnigraph.storage.table_ref import ROW_ID
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -36,8 +36,7 @@ _K1, _B = 1.2, 0.75
 _FOUND = 8
 
 
-@dataclass
-class TextColumn:
+class TextColumn(Struct):
     """What queries know about the texts of a column of one version of a table. Safe to share."""
 
     corpus: Corpus | None = None
@@ -51,8 +50,7 @@ class TextColumn:
     guard: threading.Lock = field(default_factory=threading.Lock)
 
 
-@dataclass
-class Text:
+class Text(Struct):
     """A text query on one column: which rows match, as far as that is known."""
 
     type: str
@@ -105,7 +103,7 @@ class Texts:
         with known.guard:
             if known.nulls is None:
                 rows = image.snapshot.read([], f"{quoted(column)} is null", places=True)
-                known.nulls = distinct(rows[ROW_ID].to_numpy().astype(np.int64))
+                known.nulls = distinct(as_numpy(rows[ROW_ID]).astype(np.int64))
                 image.grow(known.nulls.nbytes)
         return among(positions, known.nulls)
 
@@ -209,7 +207,7 @@ class Texts:
     def _search(self, text: Text, words: str, mode: Any, edits: int = 1) -> Positions:
         table = self._source.table(text.type)
         found = table.search(text.column, words, mode=mode, edits=edits, columns=[ROW_ID])
-        return distinct(found[ROW_ID].to_numpy().astype(np.int64))
+        return distinct(as_numpy(found[ROW_ID]).astype(np.int64))
 
     def _counted(self, text: Text, positions: Positions) -> Iterator[tuple[Positions, Ints]]:
         """How often those of some rows have each word that have any."""
@@ -252,7 +250,7 @@ class Texts:
                 if known.corpus is None:
                     words = np.full(image.size, -1, np.int32)
                     for rows, texts in read(image, text.column):
-                        there = texts.is_valid().to_numpy(zero_copy_only=False)
+                        there = as_numpy(texts.is_valid())
                         words[rows] = np.where(there, lengths(texts), -1)
                     known.corpus = Corpus.of(words)
                     image.grow(words.nbytes)

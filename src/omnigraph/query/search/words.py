@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.query.pieces import (
+from omnigraph.query.search.pieces import (
     Ints,
     Located,
     Numbers,

@@ -7,13 +7,13 @@ computed here as a function of positions.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct, field
 
 from omnigraph.compute.arrays import as_arrow, distinct, distinct_places
 from omnigraph.compute.evaluate import Given, value
@@ -23,37 +23,26 @@ from omnigraph.language.query.expressions import (
     Rank,
     TextMatch,
 )
-from omnigraph.query.ascending import common
 from omnigraph.query.frames import Frame
 from omnigraph.query.images import Positions
-from omnigraph.query.ranking import ranked
-from omnigraph.query.searched import Meaning, Share, function_of
+from omnigraph.query.search.ascending import common
+from omnigraph.query.search.ranking import ranked
+from omnigraph.query.search.texts import Text, Texts
+from omnigraph.query.search.vectors import Nearness
+from omnigraph.query.searched import GetEmbedder, Meaning, Share, function_of
 from omnigraph.query.source import Source
-from omnigraph.query.texts import Text, Texts
-from omnigraph.query.vectors import Nearness
 
 if TYPE_CHECKING:
-    from omnigraph.embedding.embedder import Embedder
+    pass
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
-#: Gives what embeds texts; only called when there are some.
-GetEmbedder = Callable[[], "Embedder"]
 
 _MODES: Mapping[str, Any] = {"search": "any", "match_text": "phrase", "fuzzy": "fuzzy"}
 
 
-class SearchedSource(Source):
-    """A source with columns that are computed; it shares all else with the one it is made of."""
-
-    def __init__(self, source: Source, searches: Searches) -> None:
-        vars(self).update(vars(source))
-        self.searches = searches
-
-
-@dataclass
-class Searches:
+class Searches(Struct, dict=True):
     """The search functions of one query."""
 
     source: Source

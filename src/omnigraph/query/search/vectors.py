@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct, field
 
+from omnigraph.compute.arrays import as_numpy
 from omnigraph.query.images import Positions, TableImage
-from omnigraph.query.reading import is_few, is_small, read
+from omnigraph.query.search.reading import is_few, is_small, read
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -23,8 +24,7 @@ _MOST = 256 << 20
 _NUMBERS = 1 << 16
 
 
-@dataclass(frozen=True)
-class Vectors:
+class Vectors(Struct, frozen=True):
     """Vectors and their lengths.
 
     Attributes:
@@ -41,8 +41,8 @@ class Vectors:
     def of(column: pa.Array, size: int) -> Vectors:
         """The vectors of a column, without a copy."""
         values = column.values[column.offset * size : (column.offset + len(column)) * size]
-        numbers = values.to_numpy(zero_copy_only=False).reshape(-1, size)
-        there = column.is_valid().to_numpy(zero_copy_only=False)
+        numbers = as_numpy(values).reshape(-1, size)
+        there = as_numpy(column.is_valid())
         norms = np.empty(len(numbers))
         for part, block in _blocks(numbers):
             norms[part] = np.sqrt(np.einsum("ij,ij->i", block, block))
@@ -71,8 +71,7 @@ class Vectors:
         return found
 
 
-@dataclass
-class VectorColumn:
+class VectorColumn(Struct):
     """The vectors of a column of one version of a table, once they are kept. Safe to share."""
 
     vectors: Vectors | None = None

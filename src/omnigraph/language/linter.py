@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from omnigraph.diagnostics import Diagnostic, Report, Span
 from omnigraph.language.query.compiled import CompiledQuery
@@ -17,8 +18,7 @@ from omnigraph.language.schema.tree import PropertyNode
 from omnigraph.language.stream import TokenStream
 
 
-@dataclass(frozen=True, slots=True)
-class LintResult:
+class LintResult(Struct, frozen=True):
     """What lint found.
 
     Attributes:

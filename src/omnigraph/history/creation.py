@@ -1,0 +1,128 @@
+"""Creating a graph. Killed at any moment, a second try finishes the work."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+from omnigraph import failpoints
+from omnigraph.compute.ulids import new_ulid
+from omnigraph.errors import AlreadyExists, UsageError
+from omnigraph.history.manifest import (
+    MAIN,
+    Commit,
+    PublishedTable,
+    TableIdentity,
+    commit_rows,
+    table_row,
+    version_row,
+)
+from omnigraph.history.repository import (
+    INIT_CLAIM,
+    SCHEMA_COMPILED,
+    SCHEMA_STATE,
+    SCHEMA_TEXT,
+    TABLE_FOLDERS,
+    Repository,
+    refuse_file,
+)
+from omnigraph.history.store import History
+from omnigraph.language import Catalog, compile_schema
+from omnigraph.language.schema.arrow import table_schema
+from omnigraph.storage.location import Location
+from omnigraph.storage.lock import LOCK_FOLDER, LockTimes, effect_lock
+from omnigraph.storage.objects import Objects
+from omnigraph.storage.relocation import note_place
+
+_STATE_FORMAT = 1
+
+
+def init_repository(
+    location: Location, schema_text: str, *, path: str | None, actor: str | None, times: LockTimes
+) -> Repository:
+    """Create a graph.
+
+    Killed at any moment, a second call either finishes the work or finds the graph there.
+
+    Raises:
+        SchemaError: The schema does not compile; nothing was written.
+        AlreadyExists: There is a graph already.
+        UsageError: There is something else at the location.
+    """
+    catalog = compile_schema(schema_text, path=path)
+    refuse_file(location)
+    objects, history = Objects(location), History(location)
+    # Look before locking: the lock would leave a file in a place that is not ours.
+    _check_place(location, objects, history)
+    with effect_lock(location, objects, times):
+        _claim_place(location, objects, history)
+        failpoints.hit("init.claimed")
+        _write_schema(objects, schema_text, catalog)
+        failpoints.hit("init.schema_written")
+        repository = Repository(location, history, catalog, times)
+        published = []
+        for type in catalog.tables():
+            kind = type.table_key.partition(":")[0]
+            identity = TableIdentity(type.id, type.incarnation)
+            version = repository.tables.create(identity.path(kind), table_schema(type))
+            published.append(
+                PublishedTable(
+                    identity, type.table_key, identity.path(kind), version, branch=None, rows=0
+                )
+            )
+            failpoints.hit("init.table_created")
+        genesis = Commit(
+            new_ulid(),
+            (),
+            MAIN,
+            actor,
+            dt.datetime.now(dt.UTC),
+            "init",
+            1,
+            changes={t.identity: (t.version, t.branch, t.rows) for t in published},
+        )
+        rows = [table_row(t.key, t.identity, t.path) for t in published]
+        rows += [version_row(t) for t in published] + commit_rows(genesis)
+        note_place(objects)
+        history.create(rows)
+        failpoints.hit("init.manifest_created")
+        objects.delete(INIT_CLAIM)
+    return repository
+
+
+def _check_place(location: Location, objects: Objects, history: History) -> list[str]:
+    """Check that a graph can be created at a place; gives what is there already."""
+    found = [name for name in objects.top_level() if name != LOCK_FOLDER]
+    # In this order: a graph that somebody else finishes now is a graph, not foreign files.
+    if history.exists():
+        raise AlreadyExists(f"there is a graph at {location} already")
+    if found and INIT_CLAIM not in found:
+        raise UsageError(
+            f"{location} is not empty (it has {', '.join(found[:3])}); give a new or empty folder"
+        )
+    return found
+
+
+def _claim_place(location: Location, objects: Objects, history: History) -> None:
+    """Claim an empty place, or take over one whose creation was interrupted."""
+    if not _check_place(location, objects, history):
+        claim = {"started_at": dt.datetime.now(dt.UTC).isoformat()}
+        objects.write(INIT_CLAIM, json.dumps(claim).encode())
+        return
+    # Whoever claimed it is dead, or it would hold the lock. Nothing there was ever visible.
+    for folder in TABLE_FOLDERS:
+        objects.delete_folder(folder)
+    for file in (SCHEMA_TEXT, SCHEMA_COMPILED, SCHEMA_STATE):
+        objects.delete(file)
+
+
+def _write_schema(objects: Objects, text: str, catalog: Catalog) -> None:
+    state = {
+        "format": _STATE_FORMAT,
+        "shape_hash": catalog.shape_hash,
+        "identity_hash": catalog.identity_hash,
+    }
+    objects.write(SCHEMA_TEXT, text.encode())
+    objects.write(SCHEMA_COMPILED, catalog.to_json().encode())
+    # The state comes last: it vouches for the other two.
+    objects.write(SCHEMA_STATE, json.dumps(state, indent=2).encode())

@@ -1,0 +1,57 @@
+"""The present state of main in a small file, so that a new process need not read the manifest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import MappingProxyType
+
+from omnigraph.history.manifest import FORMAT, ManifestState, PublishedTable, TableIdentity
+from omnigraph.storage.kept import Stamp, keep
+from omnigraph.storage.location import Location
+
+
+class Remembered:
+    """The file of one graph. Graphs on object stores have none."""
+
+    def __init__(self, location: Location) -> None:
+        self._file = Path(location.child("__cache/manifest.json")) if location.is_local else None
+
+    def read(self, stamp: Stamp) -> ManifestState | None:
+        """The state at a version of the manifest, if it was remembered."""
+        if self._file is None:
+            return None
+        try:
+            found = json.loads(self._file.read_bytes())
+            if found["stamp"] != str(stamp) or found["format"] != FORMAT:
+                return None
+            tables = [
+                PublishedTable(TableIdentity.parse(identity), *rest)
+                for identity, *rest in found["tables"]
+            ]
+            return ManifestState(
+                stamp.version,
+                MappingProxyType({table.identity: table for table in tables}),
+                MappingProxyType(found["heads"]),
+                MappingProxyType(found["tags"]),
+                found["obsolete"],
+            )
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+    def write(self, stamp: Stamp, state: ManifestState) -> None:
+        """Remember the state at a version that is likely to stay for a while."""
+        if self._file is None or not stamp.is_settled or state.version != stamp.version:
+            return
+        found = {
+            "format": FORMAT,
+            "stamp": str(stamp),
+            "tables": [
+                [str(t.identity), t.key, t.path, t.version, t.branch, t.rows]
+                for t in state.tables.values()
+            ],
+            "heads": dict(state.heads),
+            "tags": dict(state.tags),
+            "obsolete": state.obsolete,
+        }
+        keep(self._file, json.dumps(found, separators=(",", ":")).encode())

@@ -1,0 +1,23 @@
+"""Which table, and what its rows are told by. Nothing here needs Lance, so it is loaded at once."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+#: What Lance calls the stable id of a row and its present place, when asked for both.
+ROW_ID = "_rowid"
+ROW_ADDRESS = "_rowaddr"
+#: How Lance is told that a column is the table's key.
+PRIMARY_KEY = "lance-schema:unenforced-primary-key"
+
+
+class TableRef(Struct, frozen=True):
+    """A table, or a branch of it: path below the root, and the branch (None is main)."""
+
+    path: str
+    branch: str | None = None
+
+    @property
+    def folder(self) -> str:
+        """Where its files are, below the root."""
+        return self.path if self.branch is None else f"{self.path}/tree/{self.branch}"

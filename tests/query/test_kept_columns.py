@@ -1,0 +1,314 @@
+"""What queries leave in `__cache/`, and who uses it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from omnigraph.graph import Graph, init, open
+from omnigraph.query import images, source
+from omnigraph.query.kept_columns import KeptColumns
+from omnigraph.storage import kept
+from omnigraph.storage.kept import Stamp, keep, keep_arrays, map_arrays
+from omnigraph.storage.tables import Tables
+
+SCHEMA = """
+node Person {
+  name: String @key  age: I32?  born: Date?  tall: Bool?  bio: String?  tags: [String]?
+}
+edge Knows: Person -> Person
+"""
+PEOPLE: list[dict[str, Any]] = [
+    {"name": "Ada", "age": 36, "born": dt.date(1815, 12, 10), "tall": True, "bio": "x"},
+    {"name": "Bo", "age": None, "born": None, "tall": None, "bio": None},
+    {"name": "Čeněk 🙂", "age": -5, "born": dt.date(1970, 1, 1), "tall": False, "bio": ""},
+]
+ALL = """query q() { match { $p: Person }
+  return { $p.name as name, $p.age as age, $p.born, $p.tall, $p.bio, $p.tags }
+  order { $p.name } }"""
+FRIENDS = """query q($n: String) { match { $p: Person { name: $n }  $p knows $f }
+  return { $f.name as name } order { $f.name } }"""
+BY_AGE = """query q() { match { $p: Person }
+  return { $p.age as age, count($p) as n } order { $p.age } }"""
+
+
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every version is worth keeping at once."""
+    monkeypatch.setattr(kept, "SETTLED_AFTER", 0)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A graph; one person was deleted, so that there are gaps among the positions."""
+    place = tmp_path / "g"
+    with init(place, SCHEMA) as graph:
+        rows = [{"name": "Gone"}, *PEOPLE]
+        table = pa.Table.from_pylist(rows, schema=_schema(graph))
+        edges = pa.table({"from": ["Ada", "Ada"], "to": ["Bo", "Čeněk 🙂"]})
+        graph.load({"Person": table, "Knows": edges}, mode="append")
+        graph.mutate('query q() { delete Person where name = "Gone" }')
+    return place
+
+
+def _schema(graph: Graph) -> pa.Schema:
+    fields = graph.snapshot().read("Person").schema
+    return pa.schema([field for field in fields if field.name != "id"])
+
+
+def files(place: Path) -> list[Path]:
+    return sorted(p for p in (place / "__cache" / "columns").rglob("*") if p.is_file())
+
+
+def answers(place: Path) -> list[Any]:
+    with open(place, mode="r") as graph:
+        return [
+            graph.query(ALL).to_rows(),
+            graph.query(FRIENDS, params={"n": "Ada"}).to_rows(),
+            graph.query(BY_AGE).to_rows(),
+        ]
+
+
+def test_a_new_process_answers_from_files_without_lance(place: Path, settled: None) -> None:
+    expected = answers(place)
+    assert {file.name for file in files(place)} >= {"#alive", "name", "age", "born", "tall", "bio"}
+    code = """
+import json, sys
+from omnigraph.graph import open
+place, text, params = json.load(sys.stdin)
+with open(place, mode="r") as graph:
+    print(json.dumps(graph.query(text, params=params).to_dict()["rows"]))
+assert not {"lance", "obstore", "pandas", "pyspark"} & set(sys.modules), "they take long to load"
+"""
+    for text, params, rows in ((FRIENDS, {"n": "Ada"}, expected[1]), (BY_AGE, {}, expected[2])):
+        told = subprocess.run(
+            [sys.executable, "-c", code],
+            input=json.dumps([str(place), text, params]),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert json.loads(told.stdout) == rows
+
+
+def test_answers_are_the_same_from_files(
+    place: Path, settled: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(images, "_OFTEN", 0)
+    monkeypatch.setattr(images, "_SOUGHT", 0)
+    expected = answers(place)
+    assert expected[0][0]["name"] == "Ada" and len(expected[0]) == 3
+    names = {file.name for file in files(place)}
+    assert {"name#order", "age#codes", "age#values"} <= names
+    # Lists are not kept.
+    monkeypatch.setattr(Tables, "open", lambda *_: pytest.fail("the files were not used"))
+    with open(place, mode="r") as graph:
+        assert graph.query(FRIENDS, params={"n": "Ada"}).to_rows() == expected[1]
+        assert graph.query(BY_AGE).to_rows() == expected[2]
+
+
+def test_what_was_just_written_is_not_kept(place: Path) -> None:
+    answers(place)
+    assert files(place) == []
+
+
+def test_it_is_kept_once_it_has_been_there_for_a_moment(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open(place) as graph:
+        graph.query(BY_AGE)
+        assert files(place) == []
+        monkeypatch.setattr(kept, "SETTLED_AFTER", 0)
+        graph.query(BY_AGE)
+        assert files(place)
+
+
+@pytest.mark.parametrize("content", [b"", b"nothing", b"OMNI\x01\0\0\0\xff\xff\xff\xff"])
+def test_damaged_files_are_made_again(place: Path, settled: None, content: bytes) -> None:
+    expected = answers(place)
+    whole = {file: file.read_bytes() for file in files(place)}
+    for file in whole:
+        file.write_bytes(content)
+    (place / "__cache" / "manifest.json").write_bytes(content)
+    shutil.rmtree(place / "__cache" / "topology")
+    assert answers(place) == expected
+    assert {file: file.read_bytes() for file in files(place)} == whole
+
+
+def test_shortened_files_are_made_again(place: Path, settled: None) -> None:
+    expected = answers(place)
+    for file in files(place):
+        file.write_bytes(file.read_bytes()[:-1])
+    assert answers(place) == expected
+
+
+def test_every_version_has_files_of_its_own(place: Path, settled: None) -> None:
+    for age in range(5):
+        with open(place) as graph:
+            graph.mutate(f'query q() {{ update Person set {{ age: {age} }} where name = "Bo" }}')
+        (row,) = [row for row in answers(place)[0] if row["name"] == "Bo"]
+        assert row["age"] == age
+        # Files of old versions go.
+        assert len(list((place / "__cache" / "columns").iterdir())) <= 2
+
+
+def test_another_graph_with_the_same_versions_is_not_mistaken(
+    place: Path, tmp_path: Path, settled: None
+) -> None:
+    """A backup that is put back has the versions, but not the content, of what was there."""
+    backup = tmp_path / "backup"
+    shutil.copytree(place, backup)
+    for folder, age in ((place, 1), (backup, 2)):
+        with open(folder) as graph:
+            graph.mutate(f'query q() {{ update Person set {{ age: {age} }} where name = "Bo" }}')
+    assert answers(place)[2][1] == {"age": 1, "n": 1}
+    shutil.copytree(place / "__cache", backup / "__cache", dirs_exist_ok=True)
+    assert answers(backup)[2][1] == {"age": 2, "n": 1}
+
+
+def test_branches_of_one_name_are_told_apart(place: Path, settled: None) -> None:
+    for age in (7, 8):
+        with open(place) as graph:
+            graph.branches.create("draft")
+            text = f'query q() {{ update Person set {{ age: {age} }} where name = "Bo" }}'
+            graph.mutate(text, branch="draft")
+        for _ in range(2):
+            with open(place, mode="r") as graph:
+                rows = graph.query(BY_AGE, branch="draft").to_rows()
+                assert {"age": age, "n": 1} in rows
+        with open(place) as graph:
+            graph.branches.delete("draft")
+
+
+def test_a_disk_that_cannot_be_written_changes_nothing(
+    place: Path, settled: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = answers(place)
+    shutil.rmtree(place / "__cache")
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert answers(place) == expected
+    left = [p for p in (place / "__cache").rglob("*") if p.is_file()]
+    assert left == []
+
+
+def test_many_threads_ask_at_once(place: Path, settled: None) -> None:
+    expected = answers(place)
+    shutil.rmtree(place / "__cache")
+    found: list[Any] = []
+    with open(place, mode="r") as graph:
+
+        def ask() -> None:
+            for _ in range(20):
+                found.append(graph.query(BY_AGE).to_rows())
+                found.append(graph.query(FRIENDS, params={"n": "Ada"}).to_rows())
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(found) == 160
+    assert all(rows in expected for rows in found)
+
+
+STAMP = Stamp(3, 100, 1)
+COLUMNS = {
+    "numbers": pa.array([1, None, 3], pa.int64()),
+    "bytes": pa.array([255, 0, None], pa.uint8()),
+    "floats": pa.array([1.5, float("nan"), None]),
+    "truth": pa.array([True, None, False] * 7),
+    "dates": pa.array([dt.date(2026, 1, 1), None]),
+    "times": pa.array([dt.datetime(2026, 1, 1, 12, 30, 1, 5), None], pa.timestamp("us")),
+    "texts": pa.array(["", None, "ž", "a\0b"]),
+    "empty": pa.array([], pa.utf8()),
+    "all null": pa.nulls(5, pa.utf8()),
+    "no texts": pa.array(["", ""]),
+    "sliced": pa.array(["x", None, "y", "z"])[1:3],
+    "sliced bits": pa.array([True, None, False, True] * 5)[3:9],
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_column_comes_back_as_it_was(name: str, tmp_path: Path) -> None:
+    column = COLUMNS[name]
+    KeptColumns(tmp_path, ("nodes/x", None, 3), STAMP).keep_column("c", column)
+    again = KeptColumns(tmp_path, ("nodes/x", None, 3), STAMP)
+    found = again.column("c", column.type)
+    assert found is not None
+    found.validate(full=True)
+    assert repr(found.to_pylist()) == repr(column.to_pylist())
+    assert found.null_count == column.null_count
+
+
+def test_a_column_that_has_another_type_by_now_is_not_taken(tmp_path: Path) -> None:
+    files = KeptColumns(tmp_path, ("nodes/x", None, 3), STAMP)
+    files.keep_column("c", pa.array([1, 2], pa.int32()))
+    assert files.column("c", pa.int32()) is not None
+    assert files.column("c", pa.int64()) is None
+
+
+def test_much_is_kept_little_by_little(
+    place: Path, settled: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "_KEPT_AT_ONCE", 1)
+    with open(place, mode="r") as graph:
+        seen = []
+        for _ in range(9):
+            graph.query(ALL)
+            seen.append(len(files(place)))
+    assert seen == [1, 2, 3, 4, 5, 6, 6, 6, 6]
+
+
+def test_columns_of_lists_are_left_out(tmp_path: Path) -> None:
+    files = KeptColumns(tmp_path, ("nodes/x", None, 3), STAMP)
+    files.keep_column("c", pa.array([[1], None]))
+    assert files.names == set()
+
+
+def test_a_name_in_other_letters_is_another_column(tmp_path: Path) -> None:
+    """On a file system that does not tell them apart, the file of one has the other's name."""
+    key = ("nodes/x", None, 3)
+    files = KeptColumns(tmp_path, key, STAMP)
+    files.keep_column("name", pa.array(["a"]))
+    (file,) = tmp_path.rglob("name")
+    file.rename(file.with_name("Name"))
+    again = KeptColumns(tmp_path, key, STAMP)
+    assert again.names == {"Name"}
+    assert again.column("Name", pa.utf8()) is None
+
+
+def test_arrays_come_back_aligned(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "arrays"
+    arrays: list[Any] = [np.arange(3, dtype=np.int32), np.zeros(0, np.int64), np.array([True])]
+    assert keep_arrays(file, arrays, about="them")
+    found = map_arrays(str(file))
+    assert found is not None and found[1] == {"about": "them"}
+    for mine, theirs in zip(arrays, found[0], strict=True):
+        assert mine.dtype == theirs.dtype and mine.tolist() == theirs.tolist()
+        assert theirs.ctypes.data % 64 == 0 or not len(theirs)
+        assert not theirs.flags.writeable
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    assert keep(tmp_path / "f", b"one") and keep(tmp_path / "f", b"t", b"wo")
+    assert (tmp_path / "f").read_bytes() == b"two"
+    assert os.listdir(tmp_path) == ["f"]
+    # A folder is in the way.
+    (tmp_path / "d" / "x").mkdir(parents=True)
+    assert not keep(tmp_path / "d", b"one")
+    assert sorted(os.listdir(tmp_path)) == ["d", "f"]
