@@ -95,6 +95,7 @@ class Snapshot(Struct, frozen=True):
             prepared = caches.plans.get(plan, source)
             found = Execution(prepared, source, values, budget, embedder=caches.embedder).table()
             source.keep()
+            self._repository.history.keep()
             return found
         finally:
             if self.branch != MAIN and any(t.branch for t in self._state.tables.values()):

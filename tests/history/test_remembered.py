@@ -11,7 +11,7 @@ import pytest
 
 from omnigraph.errors import StorageError
 from omnigraph.graph import Graph, init, open
-from omnigraph.history.store import History
+from omnigraph.history.store import History, Present
 from omnigraph.storage import kept
 from omnigraph.storage.location import Location
 
@@ -34,12 +34,20 @@ def history(graph: Graph) -> History:
     return History(Location.of(graph.location))
 
 
+def look(graph: Graph) -> Present:
+    """What a new process sees; it leaves it for others, as queries do."""
+    looking = history(graph)
+    found = looking.present()
+    looking.keep()
+    return found
+
+
 def test_it_is_what_the_manifest_says(graph: Graph) -> None:
     graph.mutate(ADD, params={"n": "Ada"})
     graph.branches.create("draft")
     graph.tags.create("first", graph.snapshot().commit)
     whole = history(graph).read()
-    assert history(graph).present() == whole or file(graph).exists()
+    look(graph)
     told = history(graph)
     found = told.present()
     assert (found.head, found.identity, found.state) == (whole.head, "", whole.state)
@@ -52,6 +60,7 @@ def test_a_commit_of_another_process_is_seen(graph: Graph) -> None:
     for number in range(5):
         graph.mutate(ADD, params={"n": str(number)})
         assert reader.snapshot().count("Person") == number + 1
+        look(graph)
         assert open(graph.location, mode="r").snapshot().count("Person") == number + 1
         assert reader.snapshot().commit == graph.snapshot().commit
 
@@ -61,8 +70,19 @@ def test_a_state_that_was_just_written_is_not_remembered(
 ) -> None:
     file(graph).unlink(missing_ok=True)
     monkeypatch.setattr(kept, "SETTLED_AFTER", 60)
-    assert history(graph).present().head == graph.snapshot().commit
+    assert look(graph).head == graph.snapshot().commit
     assert not file(graph).exists()
+
+
+def test_only_queries_leave_it_and_each_state_once(graph: Graph) -> None:
+    graph.mutate(ADD, params={"n": "Ada"})
+    with open(graph.location, mode="r") as reader:
+        assert reader.snapshot().count("Person") == 1
+        assert not file(graph).exists()
+        reader.query("query q() { match { $p: Person } return { count($p) as n } }")
+        written = file(graph).stat().st_mtime_ns
+        reader.query("query q() { match { $p: Person } return { count($p) as n } }")
+        assert file(graph).stat().st_mtime_ns == written
 
 
 @pytest.mark.parametrize(
@@ -70,15 +90,15 @@ def test_a_state_that_was_just_written_is_not_remembered(
 )
 def test_a_damaged_file_is_not_believed(graph: Graph, content: str) -> None:
     graph.mutate(ADD, params={"n": "Ada"})
-    expected = history(graph).present()
+    expected = look(graph)
     file(graph).write_text(content)
-    assert history(graph).present().state == expected.state
+    assert look(graph).state == expected.state
     # It was written again.
     assert json.loads(file(graph).read_text())["heads"] == {"main": expected.head}
 
 
 def test_a_file_with_the_right_stamp_and_wrong_content_is_not_believed(graph: Graph) -> None:
-    expected = history(graph).present()
+    expected = look(graph)
     found = json.loads(file(graph).read_text())
     faults: list[dict[str, Any]] = [
         {"tables": [["x"]]}, {"heads": {}}, {"format": 1}, {"tables": None},
@@ -96,7 +116,7 @@ def test_what_is_published_builds_on_the_manifest_itself(graph: Graph) -> None:
 
 
 def test_a_manifest_that_is_gone_is_told(graph: Graph) -> None:
-    history(graph).present()
+    look(graph)
     for version in (Path(graph.location) / "__manifest" / "_versions").iterdir():
         version.unlink()
     with pytest.raises(StorageError, match="__manifest"):

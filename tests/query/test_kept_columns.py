@@ -118,7 +118,8 @@ def test_answers_are_the_same_from_files(
         assert graph.query(BY_AGE).to_rows() == expected[2]
 
 
-def test_what_was_just_written_is_not_kept(place: Path) -> None:
+def test_what_was_just_written_is_not_kept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "SETTLED_AFTER", 60)
     answers(place)
     assert files(place) == []
 
@@ -126,6 +127,7 @@ def test_what_was_just_written_is_not_kept(place: Path) -> None:
 def test_it_is_kept_once_it_has_been_there_for_a_moment(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(kept, "SETTLED_AFTER", 60)
     with open(place) as graph:
         graph.query(BY_AGE)
         assert files(place) == []

@@ -40,8 +40,8 @@ class Remembered:
             return None
 
     def write(self, stamp: Stamp, state: ManifestState) -> None:
-        """Remember the state at a version that is likely to stay for a while."""
-        if self._file is None or not stamp.is_settled or state.version != stamp.version:
+        """Remember the state at a version."""
+        if self._file is None:
             return
         found = {
             "format": FORMAT,

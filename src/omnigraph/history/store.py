@@ -98,6 +98,8 @@ class History:
         self._remembered = Remembered(location)
         #: What readers have last seen of main.
         self._seen: tuple[Stamp, Present] | None = None
+        #: What could be remembered, and is not.
+        self._unkept: tuple[Stamp, ManifestState] | None = None
         self._guard = threading.Lock()
 
     @cached_property
@@ -139,12 +141,21 @@ class History:
             found = Present(MAIN, "", state.heads[MAIN], state, FORMAT)
         else:
             found = self.read(MAIN)
-            if found.format == FORMAT:
-                self._remembered.write(newest, found.state)
         if found.state.version == newest.version:
             with self._guard:
                 self._seen = (newest, found)
+                if state is None and found.format == FORMAT:
+                    self._unkept = (newest, found.state)
         return found
+
+    def keep(self) -> None:
+        """Let other processes know what readers see of main, if it is likely to stay a while."""
+        with self._guard:
+            seen, self._unkept = self._unkept, None
+            if seen is not None and not seen[0].is_settled:
+                seen, self._unkept = None, seen
+        if seen is not None:
+            self._remembered.write(*seen)
 
     def read(self, branch: str = MAIN) -> BranchState:
         """Read the present state of a branch, to publish on top of it.
