@@ -127,7 +127,7 @@ class Graph:
         self._queries = QueryCache(self._settings.query_cache_size)
         self._caches = Caches(
             self._settings.cache_mib << 20,
-            _cache_folder(repository),
+            repository.location,
             lambda: self._embedder,
         )
         self.branches = Branches(repository, self._writable)
@@ -699,8 +699,9 @@ class Graph:
         """What makes vectors of texts. Imported here: most queries need none."""
         from omnigraph.embedding.providers import embedder_of
 
-        folder = _cache_folder(self._repository)
-        return embedder_of(self._settings, folder and folder / "embeddings")
+        location = self._repository.location
+        folder = Path(location.child("__cache/embeddings")) if location.is_local else None
+        return embedder_of(self._settings, folder)
 
     def _compiled(self, text: str, name: str | None, path: str | None) -> CompiledQuery:
         """Compile a text and pick one of its queries."""
@@ -738,11 +739,6 @@ def _schema_text(schema: str | os.PathLike[str]) -> tuple[str, str | None]:
 def _graph(repository: Repository, settings: Settings, *, read_only: bool) -> Graph:
     repository = structs.replace(repository, external_blobs=settings.external_blobs)
     return Graph(repository, read_only=read_only, settings=settings)
-
-
-def _cache_folder(repository: Repository) -> Path | None:
-    location = repository.location
-    return Path(location.child("__cache")) if location.is_local else None
 
 
 def _times(settings: Settings) -> LockTimes:

@@ -179,6 +179,25 @@ def test_another_graph_with_the_same_versions_is_not_mistaken(
     assert answers(backup)[2][1] == {"age": 2, "n": 1}
 
 
+@pytest.mark.parametrize("later", [0, 1])
+def test_the_shape_of_another_graph_is_not_the_base_of_a_patch(
+    later: int, place: Path, tmp_path: Path, settled: None
+) -> None:
+    backup = tmp_path / "backup"
+    shutil.copytree(place, backup)
+    link = "query q($a: String, $b: String) { insert Knows { from: $a, to: $b } }"
+    for folder, end in ((place, "Ada"), (backup, "Čeněk 🙂")):
+        with open(folder) as graph:
+            graph.mutate(link, params={"a": "Bo", "b": end})
+    with open(place) as graph:
+        assert graph.query(FRIENDS, params={"n": "Bo"}).to_rows() == [{"name": "Ada"}]
+    shutil.copytree(place / "__cache", backup / "__cache", dirs_exist_ok=True)
+    with open(backup) as graph:
+        for _ in range(later):
+            graph.mutate(link, params={"a": "Ada", "b": "Ada"})
+        assert graph.query(FRIENDS, params={"n": "Bo"}).to_rows() == [{"name": "Čeněk 🙂"}]
+
+
 def test_branches_of_one_name_are_told_apart(place: Path, settled: None) -> None:
     for age in (7, 8):
         with open(place) as graph:

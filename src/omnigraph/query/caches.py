@@ -12,6 +12,7 @@ from omnigraph.query.prepared import PreparedCache
 from omnigraph.query.searched import GetEmbedder
 from omnigraph.query.shapes import Shapes
 from omnigraph.storage.kept import Stamp
+from omnigraph.storage.location import Location
 
 #: The largest block that the C library learns from is of 32 MiB.
 _BLOCK = 31 << 20
@@ -21,20 +22,24 @@ class Caches:
     """What queries of one graph share. Safe to share between threads."""
 
     def __init__(
-        self, image_bytes: int, folder: Path | None = None, embedder: GetEmbedder | None = None
+        self,
+        image_bytes: int,
+        location: Location | None = None,
+        embedder: GetEmbedder | None = None,
     ) -> None:
         _hold_memory()
-        self._folder = folder
+        #: Where the graph is, if files can be kept there.
+        self._location = location if location is not None and location.is_local else None
         self.images = ImageCache(image_bytes)
-        self.shapes = Shapes(None if folder is None else folder / "topology")
+        self.shapes = Shapes(self._location)
         self.plans = PreparedCache()
         self.embedder = embedder
 
     def kept_columns(self, key: TableKey, stamp: Stamp | None) -> KeptColumns | None:
         """The files with columns of a version of a table; None when there can be none."""
-        if self._folder is None or stamp is None:
+        if self._location is None or stamp is None:
             return None
-        return KeptColumns(self._folder / "columns", key, stamp)
+        return KeptColumns(Path(self._location.child("__cache/columns")), key, stamp)
 
 
 def _hold_memory() -> None:

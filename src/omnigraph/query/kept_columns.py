@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.storage.kept import Part, Stamp, keep_arrays, map_arrays
+from omnigraph.storage.table_ref import TableRef
 
 #: What tells versions of tables apart: path, lifetime of the branch (if it is not main), version.
 TableKey = tuple[str, str | None, int]
@@ -102,6 +103,13 @@ def family(key: TableKey) -> str:
     path, lifetime, _ = key
     branch = "" if lifetime is None else f"-{short(lifetime)}"
     return f"{path.replace('/', '-')}{branch}"
+
+
+def ref_of(key: Sequence[Any]) -> TableRef:
+    """The table, or the branch of it, that a key is of."""
+    path, lifetime = key[:2]
+    # As `query.source` writes them: the name of a table's branch, and a lifetime of a branch.
+    return TableRef(path, None if lifetime is None else lifetime.partition(" ")[0])
 
 
 def short(text: str) -> str:

@@ -22,10 +22,12 @@ from msgspec import Struct
 from omnigraph.compute.arrays import as_numpy
 from omnigraph.errors import StorageError
 from omnigraph.query.images import TableImage
-from omnigraph.query.kept_columns import TableKey, family, short
+from omnigraph.query.kept_columns import TableKey, family, ref_of, short
 from omnigraph.query.topology import Adjacency, Ints, Lists, Packed, Topology
 from omnigraph.storage.kept import Part, keep_arrays, map_arrays
+from omnigraph.storage.location import Location
 from omnigraph.storage.table_ref import ROW_ID
+from omnigraph.storage.version_file import stamp_of
 
 if TYPE_CHECKING:
     from omnigraph.storage.tables import TableSnapshot
@@ -51,6 +53,11 @@ class EdgeTables(Struct, frozen=True):
     target: TableImage
 
     @property
+    def stamps(self) -> list[str]:
+        """What tells the versions from all others that had their numbers."""
+        return [image.stamp for image in (self.edges, self.source, self.target)]
+
+    @property
     def lineage(self) -> tuple[str, str | None]:
         """What stays the same from version to version."""
         return self.keys[0][:2]
@@ -59,8 +66,9 @@ class EdgeTables(Struct, frozen=True):
 class Shapes:
     """The shapes of one graph. Safe to share between threads."""
 
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
+    def __init__(self, location: Location | None) -> None:
+        self._location = location
+        self._folder = None if location is None else Path(location.child("__cache/topology"))
         self._guard = threading.Lock()
         self._kept: OrderedDict[tuple[TableKey, ...], tuple[EdgeTables, Topology]] = OrderedDict()
         #: Per edge table what was used last: the base of a patch.
@@ -104,13 +112,17 @@ class Shapes:
     def _stored_base(self, tables: EdgeTables) -> tuple[EdgeTables, Topology] | None:
         """The newest shape on disk of the same tables at other versions."""
         stored = self._stored(tables)
-        if not stored:
+        if not stored or self._location is None:
             return None
         found = map_arrays(str(stored[-1]))
         if found is None:
             return None
         keys = found[1]["keys"]
         if [key[:2] for key in keys] != [list(key[:2]) for key in tables.keys]:
+            return None
+        stamps = [stamp_of(self._location, ref_of(key), int(key[2])) for key in keys]
+        if [str(stamp) for stamp in stamps] != found[1]["stamps"]:
+            # The versions were made anew, such as after a backup was put back.
             return None
         try:
             edges, source, target = (int(key[2]) for key in keys)
@@ -142,7 +154,12 @@ class Shapes:
             for array in (side.starts, side.lists.neighbours, side.lists.edges)
         ]
         lifetimes = [key[1] for key in tables.keys if key[1] is not None]
-        about = {"keys": tables.keys, "lifetimes": lifetimes, "is_set": shape.out.packed.is_set}
+        about = {
+            "keys": tables.keys,
+            "stamps": tables.stamps,
+            "lifetimes": lifetimes,
+            "is_set": shape.out.packed.is_set,
+        }
         if keep_arrays(self._folder / _file_name(tables), arrays, **about):
             for old in self._stored(tables)[:-_KEPT_FILES]:
                 with suppress(OSError):
@@ -256,6 +273,4 @@ def _row_ids(table: TableSnapshot, fragments: list[int]) -> Ints:
 
 
 def _file_name(tables: EdgeTables) -> str:
-    images = (tables.edges, tables.source, tables.target)
-    versions = [(key, image.stamp) for key, image in zip(tables.keys, images, strict=True)]
-    return f"{family(tables.keys[0])}@{short(repr(versions))}"
+    return f"{family(tables.keys[0])}@{short(repr((tables.keys, tables.stamps)))}"
