@@ -23,6 +23,7 @@ POINTS: dict[str, str] = {
     "write.revalidated": "write: nothing has changed since the write was prepared",
     "write.armed": "write: the sidecar is written",
     "write.forked": "write: after each first-touch fork of a table",
+    "write.tiers_merged": "write: before each table commit, which may merge small fragments",
     "write.table_committed": "write: after each table commit",
     "write.confirmed": "write: the sidecar names the resulting versions",
     "write.published": "write: the commit is visible, the sidecar is still there",

@@ -48,6 +48,7 @@ ALLOWED = {
     ("columns.py", "_alter", "alter_columns"),
     # Writes files of a fragment, and a version outside of the history (checked below).
     ("compaction.py", "stage_compaction", "execute"),
+    ("tiers.py", "stage_tier_merge", "execute"),
     ("compaction.py", "_rebuild", "commit"),
     # A branch of a table is deleted, which moves no HEAD.
     ("tables.py", "_delete_listed", "delete"),

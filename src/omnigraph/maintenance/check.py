@@ -93,7 +93,7 @@ def _check_table(
 
     try:
         found = repository.tables.open(table.ref, table.version).read(["id"]).num_rows
-        head = repository.tables.head(table.ref)
+        head = repository.tables.head(table.ref, table.version)
     except OmnigraphError as error:
         yield problem("readable", error.message)
         return
@@ -115,7 +115,7 @@ def _check_rules(
     for table in readable:
         type = view.type(table.name)
         scalars = [p.name for p in type.stored_properties if not p.type.is_blob]
-        for batch in view.table(table.name).batches(["id", *scalars]):
+        for batch in view.table(table.name).snapshot.batches(["id", *scalars]):
             rows = pa.Table.from_batches([batch])
             check_values(type, rows, found, columns=frozenset(scalars))
         # As if all rows were written to an empty table; only what is compared is read.

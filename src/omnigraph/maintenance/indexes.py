@@ -57,7 +57,7 @@ def ensure_indices(repository: Repository, branch: str, *, actor: str | None = N
             table = view.published(type.name)
             if table.branch != view.base.native or not table.rows:
                 continue
-            covered = {i.name for i in view.table(type.name).indices() if not i.uncovered}
+            covered = {i.name for i in view.table(type.name).snapshot.indices() if not i.uncovered}
             missing = [spec for spec in wanted(type) if spec.name not in covered]
             if missing:
                 changes[type.name] = IndexChange(missing)

@@ -168,7 +168,7 @@ class _Filling:
             table = view.published(type.name)
             self._places[type.name] = table.ref
             filled = self._filled[type.name] = _Filled()
-            self._fill(type, view.table(type.name), filled)
+            self._fill(type, view.table(type.name).noted(), filled)
             addresses = filled.addresses
             outcome = TableOutcome(0, len(addresses), 0)
             changes[type.name] = BulkChange(filled.files, addresses, False, table.ref, outcome)

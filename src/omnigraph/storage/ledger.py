@@ -29,6 +29,8 @@ _CONFLICTS = ("Too many concurrent writers", "concurrent transaction", "conflict
 _READ_ATTEMPTS = 5
 #: Rows of a fragment that compaction leaves as it is.
 _FULL = 4096
+#: What Lance may hold in memory of the ledger: only its newest version is ever read.
+_CACHE_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,9 @@ class Ledger:
     def __init__(self, location: Location, path: str) -> None:
         self.location = location
         self._path = path
-        self._session = Session()
+        self._session = Session(
+            index_cache_size_bytes=_CACHE_BYTES, metadata_cache_size_bytes=_CACHE_BYTES
+        )
 
     def exists(self) -> bool:
         """True when the ledger was created."""

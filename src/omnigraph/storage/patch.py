@@ -106,19 +106,21 @@ def new_fragments(dataset: LanceDataset, rows: pa.Table, branch: str | None) -> 
             allow_external_blob_outside_bases=True,
         )
     )
-    if "://" not in dataset.uri:
-        # A branch is told by the address of the table, or by its own.
-        tree = "" if branch is None else f"/tree/{branch}"
-        _check_whole(f"{dataset.uri.removesuffix(tree)}{tree}/data", made)
+    check_whole(dataset, branch, made)
     return made
 
 
-def _check_whole(folder: str, fragments: Sequence[Any]) -> None:
-    """Refuse local files that end too early.
+def check_whole(dataset: LanceDataset, branch: str | None, fragments: Sequence[Any]) -> None:
+    """Refuse local files of new fragments that end too early.
 
     Lance does not notice when just the last bytes of a file could not be written, as on a disk
     that is full. An object store has the whole file, or none.
     """
+    if "://" in dataset.uri:
+        return
+    # A branch is told by the address of the table, or by its own.
+    tree = "" if branch is None else f"/tree/{branch}"
+    folder = f"{dataset.uri.removesuffix(tree)}{tree}/data"
     for file in (file for fragment in fragments for file in fragment.files):
         size = os.stat(f"{folder}/{file._path}").st_size
         if file.file_size_bytes not in (None, size):

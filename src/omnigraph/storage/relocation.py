@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from omnigraph.errors import StorageError
 from omnigraph.storage.control import read_control
 from omnigraph.storage.location import Location
-from omnigraph.storage.version_file import read_varint
+from omnigraph.storage.protobuf import message as _field
+from omnigraph.storage.protobuf import read_varint
 
 if TYPE_CHECKING:
     from omnigraph.storage.objects import Objects
@@ -96,15 +97,3 @@ def _fields(message: bytes) -> Iterator[tuple[int, bytes, bytes]]:
             case width:
                 at += {1: 8, 5: 4}[width]
         yield key >> 3, message[begin:at], content
-
-
-def _field(number: int, content: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
-
-
-def _varint(value: int) -> bytes:
-    found = bytearray()
-    while value >= 0x80:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*found, value])

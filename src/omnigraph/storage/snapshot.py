@@ -23,6 +23,7 @@ from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.language.types import STRING, Scalar, ValueType
 from omnigraph.storage.finding import rows_with
 from omnigraph.storage.fuzzy import similar_words, stems
+from omnigraph.storage.ids import MOST_ROWS, PLACES, IdCache
 from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID, TableRef
 from omnigraph.storage.version_file import next_row_id
 
@@ -40,9 +41,8 @@ _LOOKED_UP = 10_000
 #: Rows in a batch when a whole column is read, and how many rows tell if that is needed.
 _SCANNED = 128 * 1024
 _SAMPLE = 64
-#: The places of ids are remembered when so few are asked for, as long as there are not too many.
-_REMEMBERED = 64
-_MOST_KNOWN = 4096
+#: So many ids are looked up one by one; for more, the column is read or the index asked.
+_FEW_IDS = 64
 #: So many rows are taken from a fragment one by one sooner than it is scanned.
 FEW_ROWS = 256
 _SCORE = "_score"
@@ -77,22 +77,27 @@ class TableSnapshot:
         "_added",
         "_dataset",
         "_fragments",
-        "_known_ids",
+        "_ids",
         "_next_row_id",
         "_schema",
         "ref",
     )
 
-    def __init__(self, ref: TableRef, dataset: LanceDataset, added: pa.Table | None = None) -> None:
+    def __init__(
+        self,
+        ref: TableRef,
+        dataset: LanceDataset,
+        ids: IdCache,
+        added: pa.Table | None = None,
+    ) -> None:
         self.ref = ref
         self._dataset = dataset
+        self._ids = ids
         self._fragments: dict[str, FragmentState] | None = None
         self._schema: pa.Schema | None = None
         self._next_row_id: int | None = None
         #: The only difference to the version before, if who opened it knows.
         self._added = added
-        #: Row ids and addresses by id; None for an id that is not there.
-        self._known_ids: dict[str, tuple[int, int] | None] = {}
 
     @property
     def version(self) -> int:
@@ -103,7 +108,7 @@ class TableSnapshot:
         """Another version of the same table."""
         with table_errors(self.ref):
             dataset = self._dataset.checkout_version((self.ref.branch, version))
-        return TableSnapshot(self.ref, dataset)
+        return TableSnapshot(self.ref, dataset, self._ids)
 
     @property
     def schema(self) -> pa.Schema:
@@ -232,33 +237,56 @@ class TableSnapshot:
             also: A predicate that the rows match as well.
         """
         values = one_zero(values.drop_null())
-        if column == "id" and columns == ["id"] and also is None and len(values) <= _REMEMBERED:
-            return self._find_ids(values)
+        if column == "id" and also is None and 0 < len(values) <= _FEW_IDS:
+            found = self._find_ids(values)
+            if found is not None:
+                return self._with_columns(found, "id", columns)
         return self._find(column, values, columns, type, also)
 
-    def _find_ids(self, values: pa.Array) -> pa.Table:
-        """Find a few ids. What checks a write asks for is asked for again by who reads it."""
-        ids = list(dict.fromkeys(values.to_pylist()))
-        known = {id: self._known_ids[id] for id in ids if id in self._known_ids}
-        if len(known) < len(ids):
-            missing = pa.array([id for id in ids if id not in known], pa.utf8())
-            found = self._find("id", missing, ["id"], STRING, None).to_pydict()
-            known |= dict.fromkeys(missing.to_pylist())
-            known |= zip(
-                found["id"], zip(found[ROW_ID], found[ROW_ADDRESS], strict=True), strict=True
-            )
-            if len(self._known_ids) > _MOST_KNOWN:
-                self._known_ids = {}
-            self._known_ids |= known
-        there = [(id, *place) for id in ids if (place := known[id]) is not None]
-        names, row_ids, addresses = zip(*there, strict=True) if there else ((), (), ())
-        return pa.table(
-            {
-                "id": pa.array(names, pa.utf8()),
-                ROW_ID: pa.array(row_ids, pa.uint64()),
-                ROW_ADDRESS: pa.array(addresses, pa.uint64()),
-            }
-        )
+    def _find_ids(self, ids: pa.Array) -> pa.Table | None:
+        """Find a few ids: by the index what it covers, in memory the others.
+
+        Returns:
+            The columns `id`, `_rowid` and `_rowaddr`; None when too many rows have no index.
+        """
+        with table_errors(self.ref):
+            fragments = self._dataset.get_fragments()
+            covered = self._covered_by_id_index() if len(fragments) > 1 else set()
+            loose = [f for f in fragments if f.fragment_id not in covered]
+            if sum(f.metadata.num_rows for f in loose) > MOST_ROWS:
+                return None
+            found = self._ids.find(self._dataset, loose, ids)
+            if len(loose) < len(fragments):
+                indexed = self._dataset.scanner(
+                    columns=["id"],
+                    filter=is_in("id", ids, STRING),
+                    with_row_id=True,
+                    with_row_address=True,
+                    fast_search=True,
+                ).to_table()
+                found = pa.concat_tables([found, indexed.select(PLACES.names).cast(PLACES)])
+        return found
+
+    def _covered_by_id_index(self) -> set[int]:
+        return {
+            id
+            for index in self._dataset.describe_indices()
+            if index.field_names == ["id"] and index.index_type == "BTree"
+            for segment in index.segments
+            for id in segment.fragment_ids
+        }
+
+    def _with_columns(
+        self, found: pa.Table, column: str, columns: Sequence[str] | None
+    ) -> pa.Table:
+        """Rows whose places are known, with other columns."""
+        wanted = list(columns) if columns is not None else self._dataset.schema.names
+        if set(wanted) <= {column}:
+            return found.select([*wanted, ROW_ID, ROW_ADDRESS])
+        taken = self.take(found[ROW_ID].to_pylist(), wanted)
+        for name in (ROW_ID, ROW_ADDRESS):
+            taken = taken.append_column(name, found[name])
+        return taken
 
     def _find(
         self,
@@ -279,13 +307,7 @@ class TableSnapshot:
             batches = self._scanner([column], where, None, True, _SCANNED).to_batches()
             parts = list(rows_with(batches, column, values))
         found = pa.concat_tables(parts) if parts else self.read([column], "false", places=True)
-        wanted = list(columns) if columns is not None else self._dataset.schema.names
-        if set(wanted) <= {column}:
-            return found.select([*wanted, ROW_ID, ROW_ADDRESS])
-        taken = self.take(found[ROW_ID].to_pylist(), wanted)
-        for name in (ROW_ID, ROW_ADDRESS):
-            taken = taken.append_column(name, found[name])
-        return taken
+        return self._with_columns(found, column, columns)
 
     def _look_up(
         self,

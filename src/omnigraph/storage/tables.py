@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from lance import LanceDataset, LanceOperation, Transaction
@@ -22,10 +23,11 @@ from lance.dataset import Session  # type: ignore[attr-defined]
 from omnigraph.errors import ReadSetConflict
 from omnigraph.storage.columns import NewColumn, stage_schema
 from omnigraph.storage.compaction import stage_compaction
+from omnigraph.storage.ids import FragmentIds, IdCache
 from omnigraph.storage.indices import IndexKind, IndexSpec, stage_indices
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
-from omnigraph.storage.patch import Patch, new_fragments, stage_patch
+from omnigraph.storage.patch import Patch, address, new_fragments, stage_patch
 from omnigraph.storage.snapshot import (
     TableIndex,
     TableSnapshot,
@@ -34,7 +36,8 @@ from omnigraph.storage.snapshot import (
 )
 from omnigraph.storage.staged import FILE_FORMAT, ROWS_PER_FRAGMENT, Kind, StagedWrite, staged
 from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID, TableRef
-from omnigraph.storage.version_file import transaction_id
+from omnigraph.storage.tiers import parts, stage_tier_merge, with_merge
+from omnigraph.storage.version_file import next_row_id, transaction_id, version_path
 
 __all__ = [
     "FILE_FORMAT",
@@ -59,6 +62,10 @@ __all__ = [
 
 #: How many versions are held after they were committed.
 _HELD = 8
+#: What Lance may hold in memory of the tables of one graph: what it knows of versions and files,
+#: and parts of indexes. Without limits it holds gigabytes of what nobody will ask for again.
+_METADATA_BYTES = 32 << 20
+_INDEX_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +80,14 @@ class TableVersion:
 class Tables:
     """All tables of one graph."""
 
-    __slots__ = ("_committed", "_opened", "_session", "location")
+    __slots__ = ("_committed", "_ids", "_opened", "_session", "location")
 
     def __init__(self, location: Location) -> None:
         self.location = location
-        self._session = Session()
+        self._session = Session(
+            index_cache_size_bytes=_INDEX_BYTES, metadata_cache_size_bytes=_METADATA_BYTES
+        )
+        self._ids = IdCache()
         #: Versions that somebody holds, by path and number. None of branches: one of the same name,
         #: made later, has other tables under the same address.
         self._opened: WeakValueDictionary[tuple[str, int], TableSnapshot] = WeakValueDictionary()
@@ -89,10 +99,10 @@ class Tables:
     def open(self, ref: TableRef, version: int | None = None) -> TableSnapshot:
         """Open a version of a table; without one, its HEAD."""
         if version is None or ref.branch is not None:
-            return TableSnapshot(ref, self._open(ref, version))
+            return TableSnapshot(ref, self._open(ref, version), self._ids)
         found = self._opened.get((ref.path, version))
         if found is None:
-            found = TableSnapshot(ref, self._open(ref, version))
+            found = TableSnapshot(ref, self._open(ref, version), self._ids)
             self._opened[ref.path, version] = found
         return found
 
@@ -104,15 +114,26 @@ class Tables:
             return False
         return True
 
-    def head(self, ref: TableRef) -> int:
-        """The newest version of a table, published or not."""
-        return int(self._open(ref, None).version)
+    def head(self, ref: TableRef, known: int | None = None) -> int:
+        """The newest version of a table, published or not.
+
+        Args:
+            ref: The table.
+            known: A version that it has. What comes after it is looked for one by one: listing
+                all versions takes longer with every commit.
+        """
+        if known is None:
+            return int(self._open(ref, None).version)
+        objects = Objects(self.location)
+        while not objects.missing([version_path(ref, known + 1)]):
+            known += 1
+        return known
 
     def versions_after(self, ref: TableRef, version: int) -> list[TableVersion]:
         """The versions that came after one, oldest first, with their transactions."""
         return [
             TableVersion(number, transaction_id(self._open(ref, number)), -1)
-            for number in range(version + 1, self.head(ref) + 1)
+            for number in range(version + 1, self.head(ref, version) + 1)
         ]
 
     # --- creating ---
@@ -213,6 +234,19 @@ class Tables:
         found = snapshot.read([], where, places=True)
         return stage_patch(snapshot, Patch(removed_at=found[ROW_ADDRESS]))
 
+    def merge_tiers(self, write: StagedWrite) -> StagedWrite:
+        """Let a staged change of rows also merge small fragments, if enough are there."""
+        if write.kind not in ("append", "merge", "delete"):
+            return write
+        updated, emptied, new = parts(write._operation)
+        busy = [*(fragment.id for fragment in updated), *emptied]
+        with table_errors(write.ref):
+            merge = stage_tier_merge(write._dataset, write.ref.branch, busy)
+        if merge is None:
+            return write
+        written = sorted({field for f in new for file in f.files for field in file.fields})
+        return replace(write, _operation=with_merge(write._operation, merge, written))
+
     def stage_restore(self, ref: TableRef, version: int) -> StagedWrite:
         """Stage going back to what an earlier version was, on top of HEAD."""
         snapshot = self.open(ref)
@@ -280,13 +314,29 @@ class Tables:
                     f" was to be version {expected}: a program outside of Omnigraph wrote to it",
                     changed=(write.ref.path,),
                 )
+            self._learn_ids(write, made)
             if write.ref.branch is None:
-                opened = TableSnapshot(write.ref, made, write._added)
+                opened = TableSnapshot(write.ref, made, self._ids, write._added)
                 self._opened[write.ref.path, expected] = opened
                 self._committed.append(opened)
             return TableVersion(expected, write.transaction_id, int(made.count_rows()))
 
     # --- parts ---
+
+    def _learn_ids(self, write: StagedWrite, made: LanceDataset) -> None:
+        """Keep the ids of the rows that a write has added, for whoever looks for ids next."""
+        if write._added is None:
+            return
+        newest = max(made.get_fragments(), key=lambda fragment: fragment.fragment_id)
+        count = write._added.num_rows
+        if newest.metadata.physical_rows == count:
+            first = next_row_id(made) - count
+            entry = FragmentIds(
+                pa.concat_arrays(write._added["id"].chunks),
+                np.arange(first, first + count, dtype=np.uint64),
+                np.arange(count, dtype=np.uint64) + np.uint64(address(newest.fragment_id, 0)),
+            )
+            self._ids.put(newest.metadata, entry)
 
     def _dataset(self, path: str, version: int | None = None) -> LanceDataset:
         return lance.dataset(self.location.child(path), version=version, session=self._session)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.storage.kept import Stamp, stamp
 from omnigraph.storage.location import Location
+from omnigraph.storage.protobuf import fields
 from omnigraph.storage.table_ref import TableRef
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def stamp_of(location: Location, ref: TableRef, version: int) -> Stamp | None:
     """What tells a version from every other one that had its number; None if it is not known."""
     if not location.is_local:
         return None
-    return stamp(f"{location.child(ref.folder)}/_versions/{_name(version)}", version)
+    return stamp(location.child(version_path(ref, version)), version)
 
 
 def newest_stamp(location: Location, path: str) -> Stamp | None:
@@ -47,6 +48,11 @@ def newest_stamp(location: Location, path: str) -> Stamp | None:
     if len(name) != len(_name(1)):
         return None
     return stamp(f"{folder}/{name}", _LAST_VERSION - int(name.removesuffix(".manifest")))
+
+
+def version_path(ref: TableRef, version: int) -> str:
+    """Where the file of a version is, below the root of the graph."""
+    return f"{ref.folder}/_versions/{_name(version)}"
 
 
 def _name(version: int) -> str:
@@ -77,28 +83,4 @@ def transaction_id(dataset: LanceDataset) -> str | None:
 
 
 def _fields(dataset: LanceDataset) -> Mapping[int, Any]:
-    data: bytes = dataset._ds.serialized_manifest()
-    fields: dict[int, Any] = {}
-    at = 0
-    while at < len(data):
-        key, at = read_varint(data, at)
-        match key & 7:
-            case 0:
-                fields[key >> 3], at = read_varint(data, at)
-            case 2:
-                size, at = read_varint(data, at)
-                fields[key >> 3], at = data[at : at + size], at + size
-            case width:
-                at += {1: 8, 5: 4}[width]
-    return fields
-
-
-def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Read a number at a place; gives it and the place after it."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
+    return dict(fields(dataset._ds.serialized_manifest()))

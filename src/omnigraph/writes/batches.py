@@ -98,21 +98,21 @@ def _check_form(name: str, batch: tuple[Mode, pa.Table | str]) -> None:
 def _delta(
     view: View, name: str, mode: Mode, data: pa.Table | str, found: Violations
 ) -> TableDelta | None:
-    type, snapshot = view.type(name), view.table(name)
+    type, table = view.type(name), view.table(name)
     if mode == "delete":
         assert isinstance(data, str)
-        snapshot.check_predicate(data)
-        removed = snapshot.read(old_columns(type), data, places=True)
+        table.snapshot.check_predicate(data)
+        removed = table.read(old_columns(type), data, places=True)
         return TableDelta.of(type, removed=removed)
     assert isinstance(data, pa.Table)
     rows = conform(type, data, found)
     if rows is None:
         return None
     if mode == "overwrite":
-        old = snapshot.read(old_columns(type), places=True)
+        old = table.read(old_columns(type), places=True)
         gone = pc.invert(pc.is_in(old["id"], value_set=rows["id"].combine_chunks()))
         return split(type, rows, old, removed=old.filter(gone), replaces_all=True)
-    old = snapshot.find("id", rows["id"].combine_chunks(), old_columns(type))
+    old = table.find("id", rows["id"].combine_chunks(), old_columns(type))
     if mode == "append" and old.num_rows:
         _refuse_existing(type, old["id"])
     return split(type, rows, old)

@@ -21,8 +21,8 @@ class Deletion:
 
     def delete(self, statement: Delete, given: Given) -> None:
         """Delete what a statement matches, and the edges of the nodes among it."""
-        type, snapshot = self._view.type(statement.type), self._view.table(statement.type)
-        rows = find_matching(type, snapshot, statement.condition, given, old_columns(type))
+        type, table = self._view.type(statement.type), self._view.table(statement.type)
+        rows = find_matching(type, table, statement.condition, given, old_columns(type))
         gone = self._remove(statement.type, rows)
         for name in statement.cascades if len(gone) else ():
             edge = self._view.catalog.edges[name]

@@ -7,14 +7,13 @@ for committed and for pending rows alike, so both mean the same.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from omnigraph.compute.evaluate import Columns, Given, matches, value
+from omnigraph.compute.evaluate import Given, matches, value
 from omnigraph.compute.keys import ids_of, physical
 from omnigraph.compute.pushdown import push_down
-from omnigraph.compute.sql import is_in
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.language.query.expressions import (
     Checked,
@@ -26,11 +25,9 @@ from omnigraph.language.query.expressions import (
     Now,
     Parameter,
     PropertyOf,
-    walk,
 )
 from omnigraph.language.schema.arrow import arrow_type
-from omnigraph.language.types import STRING
-from omnigraph.storage.tables import TableSnapshot
+from omnigraph.writes.reads import Condition, ReadTable, columns_in, columns_of
 
 #: A predicate that names more keys than this is not turned into a lookup of ids.
 _MOST_IDS = 1000
@@ -40,43 +37,36 @@ _EXACT_FLOAT = float(1 << 53)
 
 def find_matching(
     type: NodeType | EdgeType,
-    snapshot: TableSnapshot,
+    table: ReadTable,
     condition: Checked,
     given: Given,
     columns: Sequence[str],
 ) -> pa.Table:
     """Read columns, and the places, of the rows for which a condition is true."""
-    needed = sorted({physical(e.name, type) for e in walk(condition) if isinstance(e, Column)})
+    needed = columns_in(type, condition)
     read = list(dict.fromkeys([*columns, *needed]))
+    ids = _ids_named(type, condition, given)
+    if ids is not None:
+        batches: Iterable[pa.RecordBatch] = table.find("id", ids, read).to_batches()
+    else:
+        where = _narrowed(type, condition, given)
+        batches = table.matching(Condition(type, condition, given), read, where)
     parts = []
     schema = None
-    for batch in snapshot.batches(read, _narrowed(type, condition, given), places=True):
+    for batch in batches:
         schema = batch.schema
         parts.append(
             batch.filter(matches(condition, columns_of(type, batch), batch.num_rows, given))
         )
     if schema is None:
-        found = snapshot.read(read, "false", places=True)
+        found = table.snapshot.read(read, "false", places=True)
     else:
         found = pa.Table.from_batches(parts, schema)
     return found.drop_columns([name for name in needed if name not in columns])
 
 
-def columns_of(type: NodeType | EdgeType, rows: pa.Table | pa.RecordBatch) -> Columns:
-    """How expressions see rows: an edge's ends are `from` and `to`."""
-
-    def column(expression: Column | PropertyOf | Entity) -> pa.Array | pa.ChunkedArray:
-        assert isinstance(expression, Column)
-        return rows[physical(expression.name, type)]
-
-    return column
-
-
 def _narrowed(type: NodeType | EdgeType, condition: Checked, given: Given) -> str | None:
     """A test for the storage that no matching row fails."""
-    ids = _ids_named(type, condition, given)
-    if ids is not None:
-        return is_in("id", ids, STRING)
 
     def name(expression: Column | PropertyOf | Entity) -> str | None:
         return physical(expression.name, type) if isinstance(expression, Column) else None

@@ -24,7 +24,8 @@ from omnigraph.storage.blobs import read_rewritable
 from omnigraph.storage.tables import ROW_ID
 from omnigraph.writes.conform import fit_column
 from omnigraph.writes.delta import TableDelta, old_columns, old_schema
-from omnigraph.writes.matching import columns_of, find_matching
+from omnigraph.writes.matching import find_matching
+from omnigraph.writes.reads import columns_of
 from omnigraph.writes.validate import Violations
 from omnigraph.writes.view import View
 
@@ -37,7 +38,7 @@ class Pending:
 
     def __init__(self, view: View, name: str, found: Violations) -> None:
         self.type = view.type(name)
-        self._snapshot = view.table(name)
+        self._table = view.table(name)
         self._found = found
         self._schema = table_schema(self.type)
         self._blobs = [p.name for p in self.type.stored_properties if p.type.is_blob]
@@ -156,7 +157,7 @@ class Pending:
     def _located(self, ids: pa.Array, old: pa.Table) -> pa.Table:
         """Look up which of the inserted rows replace a committed one."""
         inserted = old[_INSERTED]
-        found = self._snapshot.find(
+        found = self._table.find(
             "id", ids.filter(inserted.combine_chunks()), old_columns(self.type)
         )
         at = pc.index_in(ids, value_set=found["id"].combine_chunks())
@@ -171,7 +172,7 @@ class Pending:
     def _committed(self, statement: Update, given: Given) -> pa.Table:
         """The committed rows that match and that no pending row shadows."""
         columns = [name for name in self._schema.names if name not in self._blobs]
-        rows = find_matching(self.type, self._snapshot, statement.condition, given, columns)
+        rows = find_matching(self.type, self._table, statement.condition, given, columns)
         if not self._rows.num_rows:
             return rows
         shadowed = pc.is_in(rows["id"], value_set=self._rows["id"].combine_chunks())
@@ -183,7 +184,7 @@ class Pending:
         kept = [name for name in self._blobs if name not in assigned]
         blobs = {}
         if kept and committed.num_rows:
-            copied = read_rewritable(self._snapshot, committed[ROW_ID].to_pylist(), kept)
+            copied = read_rewritable(self._table.snapshot, committed[ROW_ID].to_pylist(), kept)
             blobs = {name: copied[name] for name in kept}
         columns = [
             committed[field.name]

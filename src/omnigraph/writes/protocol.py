@@ -243,7 +243,7 @@ def _stage(repository: Repository, request: WriteRequest, base: BranchState) -> 
         table = view.published(name)
         target = TableRef(table.path, base.native)
         if table.branch == base.native:
-            staged = change.stage(repository.tables, view.table(name))
+            staged = change.stage(repository.tables, view.table(name).snapshot)
             if staged is not None:
                 prepared.append(_Prepared(table, change, staged, target, staged.transaction_id))
         else:
@@ -301,7 +301,7 @@ def _revalidate(
             assert item.ref.branch is not None
             reclaim_fork(repository, item.ref.path, item.ref.branch)
             continue
-        head = repository.tables.head(item.ref)
+        head = repository.tables.head(item.ref, item.table.version)
         if head != item.table.version:
             raise RecoveryRequired(
                 f"{item.table.key} is at version {head}, but version {item.table.version} is"
@@ -374,6 +374,8 @@ def _effects(
     for item, note in zip(prepared, sidecar.tables, strict=True):
         lock.check()
         staged = item.staged or _fork_and_stage(repository, item)
+        staged = repository.tables.merge_tiers(staged)
+        failpoints.hit("write.tiers_merged")
         made = repository.tables.commit_staged(staged)
         failpoints.hit("write.table_committed")
         done.append(structs.replace(note, version=made.version, rows=made.rows))

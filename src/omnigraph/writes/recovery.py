@@ -98,7 +98,7 @@ def _inspect(repository: Repository, sidecar: Sidecar, table: SidecarTable) -> _
     if table.fork_of is not None and table.branch not in tables.branches(table.path):
         return _Found(table, _Movement.NONE, None)
     after = tables.versions_after(table.ref, table.expected_version)
-    head = tables.head(table.ref)
+    head = table.expected_version + len(after)
     made = [v.transaction_id for v in after]
     if head == table.expected_version:
         return _Found(table, _Movement.NONE, head)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound
 from omnigraph.history.manifest import PublishedTable
 from omnigraph.history.repository import Repository
 from omnigraph.history.store import BranchState
 from omnigraph.language import Catalog, EdgeType, NodeType
-from omnigraph.storage.tables import TableSnapshot
+from omnigraph.writes.reads import Read, ReadTable
 
 
 class View:
@@ -17,7 +19,7 @@ class View:
     def __init__(self, repository: Repository, base: BranchState) -> None:
         self.repository = repository
         self.base = base
-        self._open: dict[str, TableSnapshot] = {}
+        self._open: dict[str, ReadTable] = {}
 
     @property
     def catalog(self) -> Catalog:
@@ -43,9 +45,14 @@ class View:
             raise NotFound(f"the graph has no type `{name}`")
         return table
 
-    def table(self, name: str) -> TableSnapshot:
-        """Open the published version of a type's table."""
+    def table(self, name: str) -> ReadTable:
+        """A type's table at its published version; what is read of it is noted."""
         if name not in self._open:
             table = self.published(name)
-            self._open[name] = self.repository.tables.open(table.ref, table.version)
+            self._open[name] = ReadTable(self.repository.tables.open(table.ref, table.version))
         return self._open[name]
+
+    @property
+    def reads(self) -> Mapping[str, Sequence[Read]]:
+        """What was read so far, by the type's name."""
+        return {name: table.reads for name, table in self._open.items() if table.reads}

@@ -10,8 +10,8 @@ from omnigraph.compute.sql import is_in
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.language.types import Scalar
 from omnigraph.language.values import show
-from omnigraph.storage.tables import TableSnapshot
 from omnigraph.writes.delta import TableDelta
+from omnigraph.writes.reads import ReadTable
 from omnigraph.writes.validate.values import is_proper
 from omnigraph.writes.validate.violations import MOST_SHOWN, Violations
 
@@ -57,13 +57,13 @@ def check_each_id(type: NodeType | EdgeType, rows: pa.Table, found: Violations) 
             )
 
 
-def check_uniques(delta: TableDelta, snapshot: TableSnapshot, found: Violations) -> None:
+def check_uniques(delta: TableDelta, table: ReadTable, found: Violations) -> None:
     """No two rows share the values of a unique group; a null is never equal to anything."""
     for group in delta.type.uniques:
         columns = [physical(name, delta.type) for name in group]
         rows = _held(delta.checked(*columns), columns)
         if rows.num_rows:
-            _Group(delta, snapshot, group, columns, found).check(rows)
+            _Group(delta, table, group, columns, found).check(rows)
 
 
 def _held(rows: pa.Table, columns: list[str]) -> pa.Table:
@@ -87,13 +87,13 @@ class _Group:
     def __init__(
         self,
         delta: TableDelta,
-        snapshot: TableSnapshot,
+        table: ReadTable,
         group: tuple[str, ...],
         columns: list[str],
         found: Violations,
     ) -> None:
         self.delta = delta
-        self.snapshot = snapshot
+        self.table = table
         self.group = group
         self.columns = columns
         self.found = found
@@ -123,7 +123,7 @@ class _Group:
                 if self.types[place].scalar is not Scalar.F32
             ]
             also = " and ".join(tests) or None
-        candidates = self.snapshot.find(
+        candidates = self.table.find(
             self.columns[0], pc.unique(rows["0"]), ["id", *self.columns], self.types[0], also=also
         )
         return _held(self.delta.survivors(candidates), self.columns)

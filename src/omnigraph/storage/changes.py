@@ -1,0 +1,150 @@
+"""What changed between two versions of a table, row by row, and where rows have moved to.
+
+Only fragments that are not in both versions are looked at, so the cost follows the change. A
+fragment that was merged from others is no change: its rows have the same row ids and values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.compute.arrays import as_numpy
+from omnigraph.storage.snapshot import TableSnapshot
+from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID
+
+RowIds = npt.NDArray[np.uint64]
+_LAST_UPDATED = "_row_last_updated_at_version"
+_FRAGMENT_BITS = np.uint64(32)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The rows that differ between two versions.
+
+    Attributes:
+        before: Rows of the older version that are gone, or have other values in the newer one.
+        after: Rows of the newer version that are new, or had other values in the older one.
+    """
+
+    before: pa.Table
+    after: pa.Table
+
+
+def changes_between(old: TableSnapshot, new: TableSnapshot, columns: Sequence[str]) -> Changes:
+    """Compare two versions of a table.
+
+    Args:
+        old: The older version.
+        new: A later version of the same table, or of a fork of it.
+        columns: What to read of the rows that differ.
+    """
+    was, now = old.fragments(), new.fragments()
+    written = [fragment.id for name, fragment in now.items() if name not in was]
+    reduced = [name for name in now if name in was and was[name].deleted != now[name].deleted]
+    touched = [fragment.id for name, fragment in was.items() if name not in now]
+    touched += [was[name].id for name in reduced]
+    wanted = list(dict.fromkeys(columns))
+    fresh = new.read([*wanted, _LAST_UPDATED], places=True, fragments=written)
+    old_ids = _row_ids(old, touched)
+    still_ids = np.concatenate(
+        [_numbers(fresh, ROW_ID), _row_ids(new, [now[name].id for name in reduced])]
+    )
+    removed = np.setdiff1d(old_ids, still_ids, assume_unique=True)
+    was_there = np.isin(_numbers(fresh, ROW_ID), old_ids, assume_unique=True)
+    newer = _numbers(fresh, _LAST_UPDATED) > old.version
+    updated = was_there & newer
+    if updated.any() and new.version > old.version + 1:
+        # The versions of merged rows are not exact: only their values tell.
+        places = np.flatnonzero(updated)
+        updated[places] = _differ(old, new, _numbers(fresh, ROW_ID)[places])
+    after = fresh.filter(pa.array(~was_there | updated)).select(wanted)
+    before_ids = np.concatenate([removed, _numbers(fresh, ROW_ID)[updated]])
+    return Changes(_taken(old, before_ids, wanted), after)
+
+
+def relocated(
+    old: TableSnapshot, new: TableSnapshot, addresses: RowIds
+) -> tuple[RowIds, npt.NDArray[np.bool_]]:
+    """Where rows of one version are in a later one.
+
+    Returns:
+        Their addresses, and which of them are known to be there. A row whose fragment is still
+        there counts as known, also if it was deleted: `changes_between` tells that.
+    """
+    was, now = old.fragments(), new.fragments()
+    moved_fragments = [fragment.id for name, fragment in was.items() if name not in now]
+    moved = np.isin(addresses >> _FRAGMENT_BITS, np.array(moved_fragments, np.uint64))
+    known = np.ones(len(addresses), bool)
+    if not moved.any():
+        return addresses, known
+    before = old.read([], places=True, fragments=moved_fragments)
+    after = new.read(
+        [], places=True, fragments=[f.id for name, f in now.items() if name not in was]
+    )
+    row_ids = _looked_up(_numbers(before, ROW_ADDRESS), _numbers(before, ROW_ID), addresses[moved])
+    found = _looked_up(_numbers(after, ROW_ID), _numbers(after, ROW_ADDRESS), row_ids[0])
+    result = addresses.copy()
+    result[moved] = found[0]
+    known[moved] = row_ids[1] & found[1]
+    return result, known
+
+
+def _looked_up(
+    keys: RowIds, values: RowIds, wanted: RowIds
+) -> tuple[RowIds, npt.NDArray[np.bool_]]:
+    """The values of some keys, and which keys are there."""
+    if not len(keys):
+        return np.zeros(len(wanted), np.uint64), np.zeros(len(wanted), bool)
+    order = np.argsort(keys)
+    at = np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)
+    return values[order[at]], keys[order[at]] == wanted
+
+
+def _differ(old: TableSnapshot, new: TableSnapshot, row_ids: RowIds) -> npt.NDArray[np.bool_]:
+    """Which rows have other values in two versions that both have them."""
+    if old.schema != new.schema or any(_is_blob(field) for field in new.schema):
+        # What is stored of a blob does not tell if it is the same.
+        return np.ones(len(row_ids), bool)
+    differs = np.zeros(len(row_ids), bool)
+    names = new.schema.names
+    before, after = _taken(old, row_ids, names), _taken(new, row_ids, names)
+    for name in names:
+        differs |= _unequal(before[name].combine_chunks(), after[name].combine_chunks())
+    return differs
+
+
+def _unequal(left: pa.Array, right: pa.Array) -> npt.NDArray[np.bool_]:
+    if pa.types.is_nested(left.type):
+        pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
+        return np.array([a != b for a, b in pairs], bool)
+    same = pc.fill_null(pc.equal(left, right), False)
+    both_null = pc.and_(pc.is_null(left), pc.is_null(right))
+    unequal = pc.invert(pc.or_(same, both_null))
+    return np.asarray(unequal.to_numpy(zero_copy_only=False), bool)
+
+
+def _is_blob(field: pa.Field) -> bool:
+    return b"lance-encoding:blob" in (field.metadata or {}) or "blob" in str(field.type).lower()
+
+
+def _taken(table: TableSnapshot, row_ids: RowIds, columns: Sequence[str]) -> pa.Table:
+    if not len(row_ids):
+        return table.read(list(columns), "false")
+    return table.take(row_ids.tolist(), columns)
+
+
+def _row_ids(table: TableSnapshot, fragments: Sequence[int]) -> RowIds:
+    if not fragments:
+        return np.zeros(0, np.uint64)
+    return _numbers(table.read([], places=True, fragments=fragments), ROW_ID)
+
+
+def _numbers(rows: pa.Table, column: str) -> RowIds:
+    numbers: RowIds = as_numpy(rows[column]).astype(np.uint64, copy=False)
+    return numbers
