@@ -75,10 +75,12 @@ def test_replacing_one_known_row_is_the_same_as_merging(ledger):
     for stale in (base, made):
         with pytest.raises(ReadSetConflict):
             ledger.publish(stale, entries({"counter": 9}), replaced="counter")
-    ledger.compact(None)
+    for number in range(3, 12):
+        ledger.publish(newest(ledger), entries({"counter": number}), replaced="counter")
+    # Files were merged meanwhile.
     with pytest.raises(ReadSetConflict):
-        ledger.publish(again, entries({"counter": 9}), replaced="counter")
-    assert values(ledger) == {"counter": 2, "a": 1, "b": 2}
+        ledger.publish(again, entries({"counter": 99}), replaced="counter")
+    assert values(ledger) == {"counter": 11, "a": 1, "b": 2}
 
 
 def test_replacing_works_on_a_branch(ledger):
@@ -113,26 +115,46 @@ def test_a_branch_with_children_is_not_deleted(ledger):
     assert set(ledger.branches()) == {"b", "deep"}
 
 
-def test_compaction_drops_what_is_obsolete_and_keeps_what_branches_read(ledger):
+def test_publishing_keeps_the_number_of_files_small(ledger):
+    for number in range(100):
+        rows = entries({"counter": number, f"k{number}": number})
+        ledger.publish(newest(ledger), rows, replaced="counter")
+    assert len(newest(ledger)._files) < 20
+    assert values(ledger) == {"counter": 99} | {f"k{n}": n for n in range(100)}
+
+
+@pytest.mark.parametrize("steps", [1, 3, 20])
+def test_reading_what_came_since_gives_what_reading_all_gives(ledger, steps):
+    since, known = ledger.read(None, "true")
+    rows = {row["object_id"]: row["value"] for row in known.to_pylist()}
+    for number in range(60):
+        made = entries({"counter": number, f"k{number % 7}": number})
+        ledger.publish(newest(ledger), made, replaced="counter")
+        if number % steps == 0:
+            since, came = ledger.read(None, "true", since=since)
+            rows |= {row["object_id"]: row["value"] for row in came.to_pylist()}
+            whole, every = ledger.read(None, "true")
+            assert rows["counter"] == number
+            assert since.places["counter"] == whole.places["counter"]
+            assert set(rows) == set(every["object_id"].to_pylist())
+
+
+def test_pruning_drops_what_is_obsolete_and_keeps_what_branches_read(ledger):
     ledger.create_branch("b", None)
     for number in range(8):
         ledger.publish(newest(ledger), entries({"counter": number, f"k{number}": number}))
-    many = newest(ledger).small_fragments
     ledger.prune(None, "object_id like 'k%' and value < 6", 2)
-    ledger.compact(None)
     assert values(ledger) == {"counter": 7, "k6": 6, "k7": 7}
-    assert newest(ledger).small_fragments < many
     assert values(ledger, "b") == {"counter": 0}
     ledger.publish(newest(ledger), entries({"counter": 99}))
     assert values(ledger)["counter"] == 99
 
 
-def test_a_publish_on_a_version_before_a_compaction_is_refused_or_right(ledger):
+def test_a_publish_on_a_version_before_a_pruning_is_refused_or_right(ledger):
     for number in range(8):
         ledger.publish(newest(ledger), entries({"counter": number}))
     base = newest(ledger)
     ledger.prune(None, "false", 3)
-    ledger.compact(None)
     try:
         ledger.publish(base, entries({"counter": 50}))
     except (ReadSetConflict, StorageError):

@@ -158,22 +158,39 @@ class ManifestState(Struct, frozen=True, dict=True):
         return {table.name: table for table in self.tables.values()}
 
 
-def fold(version: int, rows: pa.Table) -> ManifestState:
-    """Fold manifest rows into the present state."""
+def fold(version: int, rows: pa.Table, since: ManifestState | None = None) -> ManifestState:
+    """Fold manifest rows into the present state.
+
+    Args:
+        version: The manifest's version.
+        rows: All rows of the state; or those that came, or moved, after another one.
+        since: That other state.
+    """
     registered: dict[TableIdentity, tuple[str, str]] = {}
     newest: dict[TableIdentity, tuple[int, str | None, int]] = {}
     dropped: dict[TableIdentity, int] = {}
     heads: dict[str, str] = {}
     tags: dict[str, str] = {}
     versions = 0
+    if since is not None:
+        for identity, table in since.tables.items():
+            registered[identity] = (table.key, table.path)
+            newest[identity] = (table.version, table.branch, table.rows)
+        heads.update(since.heads)
+        tags.update(since.tags)
+        versions = since.obsolete
     for row in rows.to_pylist():
         kind = row["object_type"]
         if kind == "graph_head":
             branch = row["object_id"].partition(":")[2]
             heads[branch] = json.loads(row["metadata"])["head_commit_id"]
             continue
-        if kind == "tag" and row["metadata"] is not None:
-            tags[row["object_id"].partition(":")[2]] = row["metadata"]
+        if kind == "tag":
+            tag = row["object_id"].partition(":")[2]
+            if row["metadata"] is not None:
+                tags[tag] = row["metadata"]
+            else:
+                tags.pop(tag, None)
         if row["stable_table_id"] is None:
             continue
         identity = TableIdentity(row["stable_table_id"], row["table_incarnation_id"])
@@ -198,7 +215,7 @@ def fold(version: int, rows: pa.Table) -> ManifestState:
         MappingProxyType(ordered),
         MappingProxyType(heads),
         MappingProxyType(tags),
-        versions - len(ordered),
+        versions if since is not None else versions - len(ordered),
     )
 
 

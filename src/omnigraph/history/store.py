@@ -45,9 +45,8 @@ if TYPE_CHECKING:
 
 MANIFEST = "__manifest"
 
-#: Small fragments at which a publish compacts the manifest; obsolete rows (beyond one per table)
-#: at which it drops them, with old versions of the manifest; and how many versions it keeps.
-_COMPACT_AT = 8
+#: Obsolete rows (beyond one per table) at which a publish drops them, with old versions of the
+#: manifest; and how many versions it keeps.
 _PRUNE_AT = 64
 _KEEP_VERSIONS = 64
 
@@ -176,15 +175,21 @@ class History:
     def _read(self, branch: str, identity: str, parent: str | None) -> BranchState:
         with self._guard:
             cached = self._cache.get(branch)
-        if cached and cached.identity == identity:
-            version = cached.ledger.version
-            newest = newest_stamp(self.location, MANIFEST) if branch == MAIN else None
-            if newest is not None and newest.version == version:
-                return cached
-            if self._ledger.version(native(branch)) == version:
-                return cached
-        ledger, rows = self._ledger.read(native(branch), STATE_FILTER)
-        state = fold(ledger.version, rows)
+        base = cached if cached and cached.identity == identity else None
+        newest = newest_stamp(self.location, MANIFEST) if branch == MAIN else None
+        version = None if newest is None else newest.version
+        if base is not None:
+            if version is None:
+                version = self._ledger.version(native(branch))
+            if version == base.ledger.version:
+                return base
+        ledger, rows = self._ledger.read(
+            native(branch),
+            STATE_FILTER,
+            version=version,
+            since=None if base is None else base.ledger,
+        )
+        state = fold(ledger.version, rows, None if base is None else base.state)
         head = self._effective_head(branch, parent, state)
         found = BranchState(branch, identity, head, state, format_of(ledger.metadata), ledger)
         with self._guard:
@@ -297,10 +302,11 @@ class History:
         published = BranchState(base.name, base.identity, commit.id, state, base.format, ledger)
         with self._guard:
             self._cache[base.name] = published
-        if ledger.small_fragments >= _COMPACT_AT:
-            if state.obsolete > _PRUNE_AT + len(state.tables):
-                self._ledger.prune(base.native, obsolete_filter(state), _KEEP_VERSIONS)
-            self._ledger.compact(base.native)
+        if state.obsolete > _PRUNE_AT + len(state.tables):
+            self._ledger.prune(base.native, obsolete_filter(state), _KEEP_VERSIONS)
+            with self._guard:
+                # The next reader counts anew what is left.
+                self._cache.pop(base.name, None)
         return published
 
     def set_tag(self, name: str, commit_id: str | None) -> None:

@@ -83,7 +83,7 @@ def stage_files(
         updated, emptied = without(snapshot._dataset, replaced)
     operation = replacing(updated, emptied, fragments)
     counts = {"written": written - len(replaced), "replaced": len(replaced)}
-    return staged(snapshot, "merge", operation, **counts)
+    return staged(snapshot, "merge", operation, addresses=replaced, **counts)
 
 
 def read_file(

@@ -23,12 +23,11 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.patch import address, new_fragments, without
 from omnigraph.storage.table_ref import PRIMARY_KEY, ROW_ADDRESS, TableRef
 from omnigraph.storage.tables import FILE_FORMAT, clear_fork, table_errors
+from omnigraph.storage.tiers import stage_tier_merge, with_merge
 
 _KEY = "object_id"
 _CONFLICTS = ("Too many concurrent writers", "concurrent transaction", "conflict")
 _READ_ATTEMPTS = 5
-#: Rows of a fragment that compaction leaves as it is.
-_FULL = 4096
 #: What Lance may hold in memory of the ledger: only its newest version is ever read.
 _CACHE_BYTES = 4 << 20
 
@@ -37,16 +36,16 @@ _CACHE_BYTES = 4 << 20
 class LedgerVersion:
     """One version of the ledger on one of its branches.
 
-    `small_fragments` counts those that compaction would put together; `places` has the
-    address of each row that was read with it.
+    `places` has the address of each row that was read with it.
     """
 
     branch: str | None
     version: int
     metadata: dict[str, str]
-    small_fragments: int
     places: Mapping[str, int]
     _dataset: Any
+    #: The names of its files, and the fragments that they are.
+    _files: frozenset[str]
 
 
 class Ledger:
@@ -86,10 +85,27 @@ class Ledger:
         """The newest version on a branch."""
         return int(self._open(branch).version)
 
-    def read(self, branch: str | None, where: str) -> tuple[LedgerVersion, pa.Table]:
-        """The newest version on a branch, with the places of the rows that match, and the rows."""
-        dataset, rows = self._scan(branch, where, with_row_address=True)
+    def read(
+        self,
+        branch: str | None,
+        where: str,
+        *,
+        version: int | None = None,
+        since: LedgerVersion | None = None,
+    ) -> tuple[LedgerVersion, pa.Table]:
+        """A version on a branch, with the places of the rows that match, and these rows.
+
+        Args:
+            branch: The branch.
+            where: Which rows to read.
+            version: The version; the newest unless it is given.
+            since: A version that was read before: only rows in files that it did not have are
+                read. Rows that moved to another file are read again.
+        """
+        dataset, rows = self._scan(branch, where, version, since, with_row_address=True)
         places = dict(zip(rows[_KEY].to_pylist(), rows[ROW_ADDRESS].to_pylist(), strict=True))
+        if since is not None:
+            places = {**since.places, **places}
         return self._as_version(branch, dataset, places), rows
 
     def rows(self, branch: str | None, where: str) -> pa.Table:
@@ -97,16 +113,31 @@ class Ledger:
         return self._scan(branch, where)[1]
 
     def _scan(
-        self, branch: str | None, where: str, with_row_address: bool = False
+        self,
+        branch: str | None,
+        where: str,
+        version: int | None = None,
+        since: LedgerVersion | None = None,
+        with_row_address: bool = False,
     ) -> tuple[LanceDataset, pa.Table]:
         for attempt in range(_READ_ATTEMPTS):
-            dataset = self._open(branch)
+            dataset = self._open(branch, version)
+            fragments = None
+            if since is not None:
+                fragments = [
+                    fragment
+                    for fragment in dataset.get_fragments()
+                    if fragment.metadata.files[0]._path not in since._files
+                ]
             try:
                 with self._errors():
-                    rows = dataset.to_table(filter=where, with_row_address=with_row_address)
+                    rows = dataset.scanner(
+                        filter=where, with_row_address=with_row_address, fragments=fragments
+                    ).to_table()
                 return dataset, rows
             except StorageError:
                 # The publisher trims old versions: a slow reader starts again on the newest.
+                version = None
                 newest = int(self._open(branch).version)
                 if attempt + 1 == _READ_ATTEMPTS or newest == int(dataset.version):
                     raise
@@ -126,10 +157,10 @@ class Ledger:
             ReadSetConflict: Somebody else changed the same rows since `base`.
         """
         try:
+            if replaced is not None and replaced in base.places:
+                return self._replace(base, rows, replaced)
             # A merge moves the dataset it is called on: `base` has to stay what it is.
             dataset = base._dataset.checkout_version((base.branch, base.version))
-            if replaced is not None and replaced in base.places:
-                return self._replace(base, dataset, rows, replaced)
             merge = dataset.merge_insert(_KEY)
             merge = merge.when_matched_update_all().when_not_matched_insert_all()
             merge.conflict_retries(0).execute(rows)
@@ -143,14 +174,13 @@ class Ledger:
         except (ValueError, RuntimeError) as error:
             raise StorageError(f"{self._path}: {_line(error)}") from error
 
-    def _replace(
-        self, base: LedgerVersion, dataset: LanceDataset, rows: pa.Table, replaced: str
-    ) -> LedgerVersion:
+    def _replace(self, base: LedgerVersion, rows: pa.Table, replaced: str) -> LedgerVersion:
         """Publish new rows and one that replaces a row whose place is known.
 
         This is what a merge would do, without the join that finds out. Two writers who replace
         the same row conflict, because both delete it from the same fragment.
         """
+        dataset: LanceDataset = base._dataset
         updated, emptied = without(dataset, [base.places[replaced]])
         operation = LanceOperation.Update(
             removed_fragment_ids=emptied,
@@ -158,6 +188,10 @@ class Ledger:
             new_fragments=new_fragments(dataset, rows, base.branch),
             update_mode="rewrite_rows",
         )
+        busy = [*emptied, *(fragment.id for fragment in updated)]
+        merge = stage_tier_merge(dataset, base.branch, busy)
+        if merge is not None:
+            operation = with_merge(operation, merge, [])
         transaction = Transaction(read_version=base.version, operation=operation)
         made = LanceDataset.commit(dataset, transaction, max_retries=0)
         newest = max(f.fragment_id for f in made.get_fragments())
@@ -182,11 +216,6 @@ class Ledger:
         """Tell Lance which column is the key, on a ledger that was made without one."""
         with self._errors():
             self._open(branch).update_field_metadata({_KEY: {PRIMARY_KEY: "true"}})
-
-    def compact(self, branch: str | None) -> None:
-        """Rewrite small fragments as one; full ones stay, so that history is not rewritten."""
-        with self._errors():
-            self._open(branch).optimize.compact_files(target_rows_per_fragment=_FULL)
 
     def prune(self, branch: str | None, obsolete: str, keep_versions: int) -> None:
         """Drop rows that are obsolete, and all but the newest versions of the ledger.
@@ -230,11 +259,13 @@ class Ledger:
 
     # --- parts ---
 
-    def _open(self, branch: str | None) -> LanceDataset:
+    def _open(self, branch: str | None, version: int | None = None) -> LanceDataset:
         address = self.location.child(self._path)
         try:
+            if branch is None:
+                return lance.dataset(address, version=version, session=self._session)
             dataset = lance.dataset(address, session=self._session)
-            return dataset if branch is None else dataset.checkout_version((branch, None))
+            return dataset.checkout_version((branch, version))
         except ValueError as error:
             text = str(error)
             if "not found" in text.lower() or "does not exist" in text.lower():
@@ -248,8 +279,8 @@ class Ledger:
         self, branch: str | None, dataset: LanceDataset, places: Mapping[str, int]
     ) -> LedgerVersion:
         metadata = _texts(dataset.schema.metadata)
-        small = sum(f.physical_rows < _FULL for f in dataset.get_fragments())
-        return LedgerVersion(branch, int(dataset.version), metadata, small, places, dataset)
+        files = frozenset(f.metadata.files[0]._path for f in dataset.get_fragments())
+        return LedgerVersion(branch, int(dataset.version), metadata, places, dataset, files)
 
     def _errors(self) -> Any:
         return table_errors(TableRef(self._path))

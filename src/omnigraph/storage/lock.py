@@ -32,7 +32,6 @@ LOCK_FOLDER = "__locks"
 _FILE = f"{LOCK_FOLDER}/effect.lock"
 _LEASE = f"{LOCK_FOLDER}/effect.lease.json"
 
-_FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.05
 
 
@@ -84,30 +83,73 @@ def _file_lock(location: Location, times: LockTimes) -> Iterator[EffectLock]:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise StorageError(f"cannot lock the graph: {error}") from error
+    if not _try_flock(handle, path):
+        _await_flock(handle, path, times.wait)
     try:
-        deadline = time.monotonic() + times.wait
-        pause = _FIRST_PAUSE
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except OSError as error:
-                if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EINTR):
-                    raise StorageError(f"cannot lock {path}: {error}") from error
-            if time.monotonic() > deadline:
-                raise StorageError(
-                    f"another writer held the graph's lock for more than {times.wait:g} s ({path});"
-                    " try again",
-                    transient=True,
-                )
-            time.sleep(pause)
-            pause = min(pause * 1.5, _LONGEST_PAUSE)
         yield _HeldFile()
     finally:
-        # Closing would not release it if another thread has forked this process meanwhile. The
-        # file stays, since a deleted one could be locked twice.
-        fcntl.flock(handle, fcntl.LOCK_UN)
+        _release(handle)
+
+
+def _try_flock(handle: int, path: Path) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES, errno.EINTR):
+            return False
         os.close(handle)
+        raise StorageError(f"cannot lock {path}: {error}") from error
+    return True
+
+
+def _await_flock(handle: int, path: Path, seconds: float) -> None:
+    """Wait in the kernel's queue, which is fair: who asks again and again may ask too late.
+
+    The kernel cannot be told to wait for some seconds, so a thread waits. If it is no longer
+    needed, it releases the lock as soon as it gets it.
+    """
+    guard = threading.Lock()
+    done = threading.Event()
+    failures: list[OSError] = []
+    abandoned = False
+
+    def wait() -> None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError as error:
+            failures.append(error)
+        with guard:
+            done.set()
+            if abandoned:
+                _release(handle)
+
+    threading.Thread(target=wait, name="omnigraph-lock", daemon=True).start()
+    try:
+        in_time = done.wait(seconds)
+    except BaseException:
+        in_time = False
+        raise
+    finally:
+        with guard:
+            abandoned = not done.is_set() or not in_time
+            if abandoned and done.is_set():
+                _release(handle)
+    if not in_time:
+        raise StorageError(
+            f"another writer held the graph's lock for more than {seconds:g} s ({path}); try again",
+            transient=True,
+        )
+    if failures:
+        os.close(handle)
+        raise StorageError(f"cannot lock {path}: {failures[0]}") from failures[0]
+
+
+def _release(handle: int) -> None:
+    # Closing would not release it if another thread has forked this process meanwhile. The file
+    # stays, since a deleted one could be locked twice.
+    with suppress(OSError):
+        fcntl.flock(handle, fcntl.LOCK_UN)
+    os.close(handle)
 
 
 class _Lease:

@@ -51,7 +51,7 @@ def stage_patch(snapshot: TableSnapshot, patch: Patch) -> StagedWrite | None:
     removed = patch.removed_at if patch.removed_at is not None and len(patch.removed_at) else None
     if new is None and changed is None and removed is None:
         return None
-    counts = {
+    counts: dict[str, Any] = {
         "written": new.num_rows if new is not None else 0,
         "replaced": changed.num_rows if changed is not None else 0,
         "deleted": len(removed) if removed is not None else 0,
@@ -69,13 +69,14 @@ def stage_patch(snapshot: TableSnapshot, patch: Patch) -> StagedWrite | None:
             assert patch.changed_at is not None
             keep_row_ids(fragments, patch.changed_at[ROW_ID])
             addresses.append(patch.changed_at[ROW_ADDRESS])
-        updated, emptied = without(dataset, np.concatenate([a.to_numpy() for a in addresses]))
+        places = np.concatenate([a.to_numpy() for a in addresses])
+        updated, emptied = without(dataset, places)
         if not written:
             # Lance wants a predicate for its log; the rows are told by the fragments.
             operation = LanceOperation.Delete(updated, emptied, "false")
-            return staged(snapshot, "delete", operation, **counts)
+            return staged(snapshot, "delete", operation, addresses=places, **counts)
         operation = replacing(updated, emptied, fragments)
-    return staged(snapshot, "merge", operation, **counts)
+    return staged(snapshot, "merge", operation, addresses=places, **counts)
 
 
 def replacing(updated: list[Any], emptied: list[int], fragments: list[Any]) -> Any:

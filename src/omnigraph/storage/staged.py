@@ -6,6 +6,8 @@ import uuid
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from lance import LanceOperation
 
@@ -41,6 +43,8 @@ class StagedWrite:
     _dataset: Any
     #: The rows, if a few are added and that is all.
     _added: pa.Table | None = None
+    #: The addresses of rows that are replaced or deleted.
+    _addresses: npt.NDArray[np.uint64] | None = None
 
 
 def staged(
@@ -52,6 +56,7 @@ def staged(
     replaced: int = 0,
     deleted: int = 0,
     added: pa.Table | None = None,
+    addresses: npt.NDArray[np.uint64] | None = None,
 ) -> StagedWrite:
     """Give an operation on a version of a table a transaction id of its own."""
     return StagedWrite(
@@ -65,6 +70,7 @@ def staged(
         operation,
         snapshot._dataset,
         added if added is not None and _is_little(added) else None,
+        addresses,
     )
 
 

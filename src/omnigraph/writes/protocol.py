@@ -3,7 +3,8 @@
 0 prepare      read one state of the branch, stage the change: files that nothing refers to
 1 lock         take the effect lock, for milliseconds
 2 recover      a sidecar found now belongs to a dead writer: resolve it first
-3 revalidate   the branch and every touched table are as they were prepared on, else start over
+3 revalidate   what other commits have changed since is checked against what was read; rows that
+               are staged stay staged, and only a real clash starts over
 4 arm          write the sidecar: who, what, on which versions, with which ids
 5 effects      fork tables that the branch touches for the first time, commit each table
 6 confirm      note the resulting versions in the sidecar
@@ -17,7 +18,7 @@ import datetime as dt
 import random
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -39,8 +40,10 @@ from omnigraph.history.manifest import Commit, PublishedTable
 from omnigraph.history.repository import Repository
 from omnigraph.history.store import BranchState
 from omnigraph.storage.lock import EffectLock
+from omnigraph.storage.rebase import rebased
 from omnigraph.storage.staged import staged_files
 from omnigraph.storage.tables import StagedWrite, TableRef, Tables, TableSnapshot
+from omnigraph.writes.recheck import Reads, recheck
 from omnigraph.writes.recovery import (
     as_published,
     planned_commit,
@@ -128,7 +131,7 @@ class WriteResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
+class _PreparedTable:
     """One table of a prepared write. `staged` is None while the table is still to be forked."""
 
     table: PublishedTable
@@ -140,6 +143,15 @@ class _Prepared:
     @property
     def is_fork(self) -> bool:
         return self.staged is None
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A prepared write: the state it was prepared on, what it has read of it, and its tables."""
+
+    base: BranchState
+    reads: Reads
+    tables: tuple[_PreparedTable, ...]
 
 
 def write(repository: Repository, request: WriteRequest) -> WriteResult:
@@ -167,10 +179,10 @@ def _repeated(repository: Repository, request: WriteRequest, may_repeat: bool) -
             return earlier
         try:
             prepared = _prepare(repository, request, base)
-            if not prepared:
+            if not prepared.tables:
                 return WriteResult(None, {})
             failpoints.hit("write.prepared")
-            return _under_lock(repository, request, base, prepared)
+            return _under_lock(repository, request, prepared)
         except _Stale as stale:
             too_late = attempt + 1 == _ATTEMPTS or time.monotonic() > deadline
             if not may_repeat or too_late:
@@ -223,19 +235,23 @@ def _check_conditions(
 # --- step 0 ---
 
 
-def _prepare(repository: Repository, request: WriteRequest, base: BranchState) -> list[_Prepared]:
+def _prepare(repository: Repository, request: WriteRequest, base: BranchState) -> _Prepared:
     try:
         return _stage(repository, request, base)
     except StorageError:
         # A branch may be deleted, together with its tables, while a write to it is prepared.
         if repository.history.branch_identity(request.branch)[0] == base.identity:
             raise
-        text = f"branch `{request.branch}` was deleted and made anew while this write was prepared"
-        raise _Stale(ReadSetConflict(text, changed=("branch",))) from None
+        raise _Stale(_made_anew(request.branch)) from None
 
 
-def _stage(repository: Repository, request: WriteRequest, base: BranchState) -> list[_Prepared]:
-    prepared: list[_Prepared] = []
+def _made_anew(branch: str) -> ReadSetConflict:
+    text = f"branch `{branch}` was deleted and made anew while this write was prepared"
+    return ReadSetConflict(text, changed=("branch",))
+
+
+def _stage(repository: Repository, request: WriteRequest, base: BranchState) -> _Prepared:
+    tables: list[_PreparedTable] = []
     view = View(repository, base)
     for name, change in request.prepare(view).items():
         if change.is_empty:
@@ -245,29 +261,33 @@ def _stage(repository: Repository, request: WriteRequest, base: BranchState) -> 
         if table.branch == base.native:
             staged = change.stage(repository.tables, view.table(name).snapshot)
             if staged is not None:
-                prepared.append(_Prepared(table, change, staged, target, staged.transaction_id))
+                tables.append(_PreparedTable(table, change, staged, target, staged.transaction_id))
         else:
             # Its files belong below the fork, which is made under the lock.
-            prepared.append(_Prepared(table, change, None, target, str(uuid.uuid4())))
-    return prepared
+            tables.append(_PreparedTable(table, change, None, target, str(uuid.uuid4())))
+    return _Prepared(base, view.reads, tuple(tables))
 
 
 # --- steps 1 to 8 ---
 
 
-def _under_lock(
-    repository: Repository, request: WriteRequest, base: BranchState, prepared: list[_Prepared]
-) -> WriteResult:
-    outcomes = {item.table.name: item.change.outcome for item in prepared}
+def _under_lock(repository: Repository, request: WriteRequest, prepared: _Prepared) -> WriteResult:
+    outcomes = {item.table.name: item.change.outcome for item in prepared.tables}
     with repository.lock() as lock:
         failpoints.hit("write.locked")
         recover_all(repository, lock)
-        base = _revalidate(repository, request, base, prepared)
+        now = _now(repository, request, prepared.base)
+        if now.head != prepared.base.head:
+            earlier = _check_conditions(repository, request, now)
+            if earlier is not None:
+                return earlier
+            prepared = _caught_up(repository, prepared, now)
+        _check_tables(repository, prepared.tables)
         failpoints.hit("write.revalidated")
-        sidecar = _arm(repository, request, base, prepared)
+        sidecar = _arm(repository, request, now, prepared.tables)
         try:
             failpoints.hit("write.armed")
-            commit = _effects(repository, lock, base, sidecar, prepared)
+            commit = _effects(repository, lock, now, sidecar, prepared.tables)
         except Exception as error:
             commit = _resolve(repository, lock, sidecar, error)
             return WriteResult(commit, outcomes)
@@ -279,22 +299,49 @@ def _under_lock(
         return WriteResult(commit, outcomes)
 
 
-def _revalidate(
-    repository: Repository, request: WriteRequest, base: BranchState, prepared: list[_Prepared]
-) -> BranchState:
-    """Check that what was prepared still fits; gives the branch as it is now."""
+def _now(repository: Repository, request: WriteRequest, base: BranchState) -> BranchState:
+    """The branch as it is now."""
     try:
         now = repository.history.read(request.branch)
     except NotFound as error:
         raise _Stale(error) from None
-    if now.identity != base.identity or now.head != base.head:
-        raise _Stale(
-            ReadSetConflict(
-                f"branch `{request.branch}` moved from commit {base.head} to {now.head} while"
-                " this write was prepared; read again and repeat it",
-                changed=tuple(_moved(base, now)),
-            )
+    if now.identity != base.identity:
+        raise _Stale(_made_anew(request.branch))
+    return now
+
+
+def _caught_up(repository: Repository, prepared: _Prepared, now: BranchState) -> _Prepared:
+    """The same write on a later state of the branch, if it means the same there."""
+    try:
+        recheck(repository.tables, now.name, prepared.reads, prepared.base.state, now.state)
+        tables = tuple(_rebased(repository, item, now) for item in prepared.tables)
+    except ReadSetConflict as conflict:
+        raise _Stale(conflict) from None
+    failpoints.hit("write.rechecked")
+    return _Prepared(now, prepared.reads, tables)
+
+
+def _rebased(repository: Repository, item: _PreparedTable, now: BranchState) -> _PreparedTable:
+    old, new = item.table, now.state.tables.get(item.table.identity)
+    if new is None:
+        raise ReadSetConflict(f"{old.name} is gone since this write was prepared")
+    if (old.version, old.branch) == (new.version, new.branch):
+        return item
+    if item.staged is None:
+        # Rows are staged below the fork; they are told by their places in the version before.
+        raise ReadSetConflict(
+            f"{old.name} was first written to on branch `{now.name}` while this write was prepared",
+            changed=(old.key,),
         )
+    tables = repository.tables
+    staged = rebased(
+        item.staged, tables.open(old.ref, old.version), tables.open(new.ref, new.version)
+    )
+    return replace(item, table=new, staged=staged)
+
+
+def _check_tables(repository: Repository, prepared: Sequence[_PreparedTable]) -> None:
+    """Check that the tables are as published, and that what was staged is still there."""
     for item in prepared:
         if item.is_fork:
             # A fork that the manifest does not know is left from a deleted or interrupted branch.
@@ -317,19 +364,13 @@ def _revalidate(
                     changed=(item.table.key,),
                 )
             )
-    return now
-
-
-def _moved(base: BranchState, now: BranchState) -> list[str]:
-    return [
-        table.key
-        for identity, table in now.state.tables.items()
-        if (old := base.state.tables.get(identity)) is None or old.version != table.version
-    ]
 
 
 def _arm(
-    repository: Repository, request: WriteRequest, base: BranchState, prepared: list[_Prepared]
+    repository: Repository,
+    request: WriteRequest,
+    base: BranchState,
+    prepared: Sequence[_PreparedTable],
 ) -> Sidecar:
     tables = tuple(
         SidecarTable(
@@ -368,7 +409,7 @@ def _effects(
     lock: EffectLock,
     base: BranchState,
     sidecar: Sidecar,
-    prepared: list[_Prepared],
+    prepared: Sequence[_PreparedTable],
 ) -> Commit:
     done: list[SidecarTable] = []
     for item, note in zip(prepared, sidecar.tables, strict=True):
@@ -390,7 +431,7 @@ def _effects(
     return commit
 
 
-def _fork_and_stage(repository: Repository, item: _Prepared) -> StagedWrite:
+def _fork_and_stage(repository: Repository, item: _PreparedTable) -> StagedWrite:
     assert item.ref.branch is not None
     repository.tables.create_branch(item.table.ref, item.table.version, item.ref.branch)
     failpoints.hit("write.forked")
