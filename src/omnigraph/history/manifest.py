@@ -24,6 +24,8 @@ from omnigraph.storage.table_ref import PRIMARY_KEY, TableRef
 #: Version of the manifest's own shape; see `history.formats`.
 FORMAT_KEY = "omnigraph:internal_schema_version"
 FORMAT = 3
+#: Which graph a manifest is of, however its folder is moved, copied or restored.
+GRAPH_KEY = "omnigraph:graph_id"
 MAIN = "main"
 
 SCHEMA = pa.schema(

@@ -79,18 +79,19 @@ class _HeldFile:
 @contextmanager
 def _file_lock(location: Location, times: LockTimes) -> Iterator[EffectLock]:
     path = Path(location.uri) / _FILE
+    deadline = time.monotonic() + times.wait
+    handle = _open_lock(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise StorageError(f"cannot lock the graph: {error}") from error
-    try:
-        deadline = time.monotonic() + times.wait
         pause = _FIRST_PAUSE
         while True:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
+                if _is_at(handle, path):
+                    break
+                # The folder was replaced while this waited: others lock another file.
+                os.close(handle)
+                handle = _open_lock(path)
+                continue
             except OSError as error:
                 if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EINTR):
                     raise StorageError(f"cannot lock {path}: {error}") from error
@@ -108,6 +109,22 @@ def _file_lock(location: Location, times: LockTimes) -> Iterator[EffectLock]:
         # file stays, since a deleted one could be locked twice.
         fcntl.flock(handle, fcntl.LOCK_UN)
         os.close(handle)
+
+
+def _open_lock(path: Path) -> int:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise StorageError(f"cannot lock the graph: {error}") from error
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """True when an open file is the one at a path."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 class _Lease:

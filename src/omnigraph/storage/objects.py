@@ -39,11 +39,15 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file as it lies: its path, its bytes, and when it was written (seconds since 1970)."""
+    """A file as it lies: its path, its bytes, and when it was written (seconds since 1970).
+
+    `tag` is the tag of exactly this content, where it was asked for.
+    """
 
     path: str
     size: int
     modified: float
+    tag: str | None = None
 
 
 class Objects:
@@ -69,6 +73,15 @@ class Objects:
             except (FileNotFoundError, NotADirectoryError):
                 return None
             return StoredObject(bytes(found.bytes()), found.meta["e_tag"])
+
+    def stat(self, path: str) -> StoredFile | None:
+        """Describe an object without reading it; None when there is none."""
+        with _storage_errors(self.location.child(path)):
+            try:
+                meta = obstore.head(self._store, self._key(path))
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            return StoredFile(path, meta["size"], meta["last_modified"].timestamp(), meta["e_tag"])
 
     def write(self, path: str, data: bytes) -> None:
         """Write an object, whole, in place of what was there."""

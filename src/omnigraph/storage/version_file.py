@@ -28,7 +28,22 @@ def stamp_of(location: Location, ref: TableRef, version: int) -> Stamp | None:
     """What tells a version from every other one that had its number; None if it is not known."""
     if not location.is_local:
         return None
-    return stamp(f"{location.child(ref.folder)}/_versions/{_name(version)}", version)
+    return stamp(f"{location.uri}/{version_path(ref, version)}", version)
+
+
+def remote_stamp(location: Location, ref: TableRef, version: int) -> Stamp | None:
+    """The same for a graph on an object store, which is asked; None when it has no such version."""
+    from omnigraph.storage.objects import Objects
+
+    found = Objects(location).stat(version_path(ref, version))
+    if found is None:
+        return None
+    return Stamp(version, found.size, int(found.modified * 1e9), found.tag or "")
+
+
+def version_path(ref: TableRef, version: int) -> str:
+    """Where the file of a version is, below the root."""
+    return f"{ref.folder}/_versions/{_name(version)}"
 
 
 def newest_stamp(location: Location, path: str) -> Stamp | None:
