@@ -399,10 +399,14 @@ class History:
         )
 
     def find_idempotent(self, branch: BranchState, key: str) -> Commit | None:
-        """The commit of a branch that was made with an idempotency key."""
+        """The commit that was made on a branch with an idempotency key.
+
+        A branch has the commits of the one it was made from, too, but not their keys.
+        """
         # The metadata is JSON: look for the key as JSON writes it.
         quoted = json.dumps(key)[1:-1].replace("'", "''")
-        where = f"{COMMIT_FILTER} and contains(metadata, '{quoted}')"
+        own = f"{COMMIT_FILTER} and table_branch = '{branch.name}'"
+        where = f"{own} and contains(metadata, '{quoted}')"
         rows = self._ledger.rows(branch.native, where)
         found = [parse_commit(row) for row in rows.to_pylist()]
         return next((c for c in found if c.idempotency_key == key), None)
