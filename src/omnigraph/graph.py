@@ -732,6 +732,7 @@ class Graph:
     def _writable(self) -> Repository:
         if self.read_only:
             raise UsageError("the graph is open for reading only; open it with mode `rw`")
+        self._repository.history.verify()
         return self._repository
 
 

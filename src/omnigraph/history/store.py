@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -37,6 +38,7 @@ from omnigraph.history.manifest import (
 )
 from omnigraph.history.names import is_internal
 from omnigraph.history.remembered import Remembered
+from omnigraph.storage.forks import refuse_fork
 from omnigraph.storage.kept import Stamp
 from omnigraph.storage.location import Location
 from omnigraph.storage.table_ref import TableRef
@@ -105,6 +107,7 @@ class History:
 
     def __init__(self, location: Location) -> None:
         self.location = location
+        self._process = os.getpid()
         self.epoch = 0
         self._known_graph: list[str | None] = []
         #: The newest version of main that was seen, and the head it had.
@@ -156,7 +159,9 @@ class History:
 
         Raises:
             NotFound: The graph is gone, or the folder holds another one.
+            UsageError: The graph was opened before this process was forked.
         """
+        refuse_fork(self._process)
         if not self._is_intact():
             with self._verifying:
                 if not self._is_intact():
@@ -240,6 +245,7 @@ class History:
             NotFound: There is no such branch.
             UpgradeRequired: The graph was written by a newer Omnigraph.
         """
+        refuse_fork(self._process)
         newest = newest_stamp(self.location, MANIFEST) if branch == MAIN else None
         if newest is None:
             return self.read(branch)

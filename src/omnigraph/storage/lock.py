@@ -32,6 +32,8 @@ LOCK_FOLDER = "__locks"
 _FILE = f"{LOCK_FOLDER}/effect.lock"
 _LEASE = f"{LOCK_FOLDER}/effect.lease.json"
 
+#: The files of locks that this process holds or waits for.
+_open_locks: set[int] = set()
 _FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.05
 
@@ -79,6 +81,7 @@ class _HeldFile:
 @contextmanager
 def _file_lock(location: Location, times: LockTimes) -> Iterator[EffectLock]:
     path = Path(location.uri) / _FILE
+    owner = os.getpid()
     deadline = time.monotonic() + times.wait
     handle = _open_lock(path)
     try:
@@ -89,7 +92,7 @@ def _file_lock(location: Location, times: LockTimes) -> Iterator[EffectLock]:
                 if _is_at(handle, path):
                     break
                 # The folder was replaced while this waited: others lock another file.
-                os.close(handle)
+                _close_lock(handle)
                 handle = _open_lock(path)
                 continue
             except OSError as error:
@@ -107,16 +110,33 @@ def _file_lock(location: Location, times: LockTimes) -> Iterator[EffectLock]:
     finally:
         # Closing would not release it if another thread has forked this process meanwhile. The
         # file stays, since a deleted one could be locked twice.
-        fcntl.flock(handle, fcntl.LOCK_UN)
-        os.close(handle)
+        if os.getpid() == owner:
+            fcntl.flock(handle, fcntl.LOCK_UN)
+            _close_lock(handle)
 
 
 def _open_lock(path: Path) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise StorageError(f"cannot lock the graph: {error}") from error
+    _open_locks.add(handle)
+    return handle
+
+
+def _close_lock(handle: int) -> None:
+    _open_locks.discard(handle)
+    os.close(handle)
+
+
+def _leave_locks() -> None:
+    """A fork of this process does not hold its locks, however long it lives."""
+    for handle in list(_open_locks):
+        _close_lock(handle)
+
+
+os.register_at_fork(after_in_child=_leave_locks)
 
 
 def _is_at(handle: int, path: Path) -> bool:
@@ -134,6 +154,7 @@ class _Lease:
         self._objects = objects
         self._times = times
         self._holder = new_ulid()
+        self._process = os.getpid()
         self._token = 0
         self._tag: str | None = None
         self._valid_until = 0.0
@@ -165,6 +186,8 @@ class _Lease:
             )
 
     def release(self) -> None:
+        if os.getpid() != self._process:
+            return
         self._stop.set()
         if self._renewer is not None:
             self._renewer.join()

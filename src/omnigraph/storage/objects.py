@@ -22,6 +22,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import LocalStore, ObjectStore, from_url
 
 from omnigraph.errors import StorageError
+from omnigraph.storage.forks import refuse_fork, use_storage
 from omnigraph.storage.location import Location
 
 _REMOVALS = 40
@@ -56,6 +57,7 @@ class Objects:
     __slots__ = ("_store", "location")
 
     def __init__(self, location: Location) -> None:
+        use_storage()
         self.location = location
         self._store: ObjectStore
         with _storage_errors(location.uri):
@@ -247,6 +249,7 @@ def _remove_tree(folder: Path) -> None:
 @contextmanager
 def _storage_errors(address: str) -> Iterator[None]:
     """Turn what an object store raises into a `StorageError` that names the object."""
+    refuse_fork()
     try:
         yield
     except PermissionError as error:

@@ -22,6 +22,7 @@ from lance.dataset import Session  # type: ignore[attr-defined]
 from omnigraph.errors import ReadSetConflict
 from omnigraph.storage.columns import NewColumn, stage_schema
 from omnigraph.storage.compaction import stage_compaction
+from omnigraph.storage.forks import use_storage
 from omnigraph.storage.indices import IndexKind, IndexSpec, stage_indices
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
@@ -76,6 +77,7 @@ class Tables:
     __slots__ = ("_committed", "_opened", "_session", "location")
 
     def __init__(self, location: Location) -> None:
+        use_storage()
         self.location = location
         self._session = Session()
         #: Versions that somebody holds, by path and number. None of branches: one of the same name,
