@@ -176,6 +176,8 @@ class Graph:
             NotFound: There is no such branch, commit or version.
         """
         history = self._repository.history
+        # What a state in the past is told from has to be of the graph that is there now.
+        epoch = history.verify() if commit is not None or version is not None else 0
         if version is not None:
             if commit is not None:
                 raise UsageError("pass commit or version, not both")
@@ -185,10 +187,13 @@ class Graph:
             found = self.commit(commit)
             id = found.id
             identity, _ = history.branch_identity(found.branch)
-            return Snapshot(self._repository, found.branch, id, history.state_at(id), identity)
+            state = history.state_at(id)
+            return Snapshot(self._repository, found.branch, id, state, identity, epoch)
         history.check_branch(branch)
         present = history.present(branch)
-        return Snapshot(self._repository, branch, present.head, present.state, present.identity)
+        return Snapshot(
+            self._repository, branch, present.head, present.state, present.identity, present.epoch
+        )
 
     def commits(
         self, branch: str = MAIN, *, actor: str | None = None, limit: int | None = None
@@ -257,7 +262,7 @@ class Graph:
             self._settings.query_seconds if time_limit is None else time_limit,
             (self._settings.query_mib if memory_limit is None else memory_limit) << 20,
         )
-        table = snapshot._run(query.plan, values, budget, self._caches)
+        table = snapshot._run(query.plan, values, budget, self._caches_of(snapshot))
         types = [arrow_type(field.type) for field in query.fields]
         if table.schema.types != types:
             table = table.cast(pa.schema(zip(table.column_names, types, strict=True)))
@@ -295,7 +300,8 @@ class Graph:
         values = bind_parameters(query, params)
         snapshot = self._state_to_read(branch, commit, snapshot, version)
         budget = Budget(self._settings.query_seconds, self._settings.query_mib << 20)
-        steps = snapshot._explain(query.plan, values, budget, self._caches, analyze)
+        caches = self._caches_of(snapshot)
+        steps = snapshot._explain(query.plan, values, budget, caches, analyze)
         return Explanation(query.name, snapshot.commit, steps)
 
     def read_blob(
@@ -694,6 +700,13 @@ class Graph:
             raise UsageError("the snapshot is of another graph; take it from the one that is asked")
         return snapshot
 
+    def _caches_of(self, snapshot: Snapshot) -> Caches:
+        """What queries share, as long as the graph's folder is not replaced."""
+        if self._caches.epoch < snapshot._epoch:
+            self._caches = self._caches.anew(snapshot._epoch)
+        caches = self._caches
+        return caches if caches.epoch == snapshot._epoch else caches.anew(snapshot._epoch)
+
     @cached_property
     def _embedder(self) -> Embedder:
         """What makes vectors of texts. Imported here: most queries need none."""
@@ -719,6 +732,7 @@ class Graph:
     def _writable(self) -> Repository:
         if self.read_only:
             raise UsageError("the graph is open for reading only; open it with mode `rw`")
+        self._repository.history.verify()
         return self._repository
 
 

@@ -41,6 +41,7 @@ class Snapshot(Struct, frozen=True):
     commit: str
     _state: ManifestState
     _identity: str
+    _epoch: int
 
     def __repr__(self) -> str:
         return f"<Snapshot of {self._repository.location}: {self.branch} at {self.commit}>"
@@ -94,12 +95,13 @@ class Snapshot(Struct, frozen=True):
         try:
             prepared = caches.plans.get(plan, source)
             found = Execution(prepared, source, values, budget, embedder=caches.embedder).table()
-            source.keep()
-            self._repository.history.keep()
-            return found
         finally:
+            self._repository.history.confirm(self._epoch)
             if self.branch != MAIN and any(t.branch for t in self._state.tables.values()):
                 self._check_branch()
+        source.keep()
+        self._repository.history.keep()
+        return found
 
     def _explain(
         self,
@@ -110,6 +112,7 @@ class Snapshot(Struct, frozen=True):
         analyze: bool,
     ) -> tuple[ExplainedStep, ...]:
         source = Source(self._repository, self._state, self._identity, caches)
+        self._repository.history.confirm(self._epoch)
         prepared = prepare(plan, source)
         execution = Execution(prepared, source, values, budget, embedder=caches.embedder)
         if not analyze:
@@ -123,6 +126,7 @@ class Snapshot(Struct, frozen=True):
         from omnigraph.pipeline.export import ExportSource
 
         def confirm() -> None:
+            self._repository.history.confirm(self._epoch)
             if any(table.branch is not None for table in self.tables):
                 self._check_branch()
 
@@ -131,8 +135,10 @@ class Snapshot(Struct, frozen=True):
     @contextmanager
     def _opened(self, table: PublishedTable) -> Iterator[TableSnapshot]:
         try:
+            self._repository.history.confirm(self._epoch)
             yield self._repository.tables.open(table.ref, table.version)
         finally:
+            self._repository.history.confirm(self._epoch)
             # A branch of the same name, made later, has other tables under the same address.
             if table.branch is not None:
                 self._check_branch()

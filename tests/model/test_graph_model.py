@@ -166,6 +166,8 @@ class GraphModel(RuleBasedStateMachine):
         empty: Content = {name: {} for name in TABLES}
         self.branches = {"main": BranchModel(None, empty, [genesis], {})}
         self.commits = {genesis: ("main", empty)}
+        #: What was asked for with a key.
+        self.requests: dict[tuple[str, str], object] = {}
         self.tags: dict[str, str] = {}
         self.recoveries = 0
 
@@ -192,10 +194,16 @@ class GraphModel(RuleBasedStateMachine):
         before = now.chain[-1]
         graph = self.handles[handle]
         if key is not None and key in now.keys:
+            if self._asked(batch) != self.requests[branch, key]:
+                with pytest.raises(UsageError, match="belongs to another write"):
+                    self._write(graph, branch, batch, key, if_commit)
+                return
             answer = self._write(graph, branch, batch, key, if_commit)
             assert answer.repeated and answer.commit is not None
             assert answer.commit.id == now.keys[key]
             return
+        if key is not None:
+            self.requests[branch, key] = self._asked(batch)
         if condition == "wrong":
             with pytest.raises(PreconditionFailed) as refusal:
                 self._write(graph, branch, batch, key, if_commit)
@@ -242,6 +250,8 @@ class GraphModel(RuleBasedStateMachine):
         if key in now.keys:
             key = None
         batch = self._possible(branch, batch)
+        if key is not None:
+            self.requests[branch, key] = self._asked(batch)
         before, after = now.content, self._after(branch, batch)
         acknowledged = None
         action = die if how == "die" else "raise"
@@ -346,7 +356,7 @@ class GraphModel(RuleBasedStateMachine):
             with failpoints.active("branch.created", die), pytest.raises(Death):
                 graph.branches.create(name, source=source)
         made = self.branches[source]
-        self.branches[name] = BranchModel(source, made.content, [*made.chain], dict(made.keys))
+        self.branches[name] = BranchModel(source, made.content, [*made.chain], {})
 
     @rule(handle=handles, data=st.data())
     def delete_branch(self, handle: int, data: Any) -> None:
@@ -456,6 +466,11 @@ class GraphModel(RuleBasedStateMachine):
                 change = _ageless(change)
             found[name] = change
         return found
+
+    @staticmethod
+    def _asked(batch: dict[str, Change]) -> object:
+        """What tells a batch from others."""
+        return {name: (c.mode, c.rows, c.where) for name, c in batch.items()}
 
     def _after(self, branch: str, batch: dict[str, Change]) -> Content:
         content = dict(self.branches[branch].content)

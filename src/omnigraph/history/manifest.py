@@ -24,6 +24,8 @@ from omnigraph.storage.table_ref import PRIMARY_KEY, TableRef
 #: Version of the manifest's own shape; see `history.formats`.
 FORMAT_KEY = "omnigraph:internal_schema_version"
 FORMAT = 3
+#: Which graph a manifest is of, however its folder is moved, copied or restored.
+GRAPH_KEY = "omnigraph:graph_id"
 MAIN = "main"
 
 SCHEMA = pa.schema(
@@ -104,6 +106,7 @@ class Commit(Struct, frozen=True):
         id: A ULID.
         parents: The commit it was made on; for a merge also the merged one.
         changes: The table versions it published: version, table branch and row count.
+        request_digest: What tells the request from others with its idempotency key.
     """
 
     id: str
@@ -117,6 +120,7 @@ class Commit(Struct, frozen=True):
     changes: Mapping[TableIdentity, tuple[int, str | None, int]] = field(
         default_factory=lambda: MappingProxyType({})
     )
+    request_digest: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Give the commit as plain values."""
@@ -275,6 +279,7 @@ def commit_rows(commit: Commit) -> list[dict[str, Any]]:
         "created_at": int(commit.time.timestamp() * 1_000_000),
         "message": commit.message,
         "idempotency_key": commit.idempotency_key,
+        "request_digest": commit.request_digest,
         "changes": {str(i): list(change) for i, change in commit.changes.items()},
     }
     head = {"head_commit_id": commit.id}
@@ -326,6 +331,7 @@ def parse_commit(row: dict[str, Any]) -> Commit:
         MappingProxyType(
             {TableIdentity.parse(i): (c[0], c[1], c[2]) for i, c in details["changes"].items()}
         ),
+        details.get("request_digest"),
     )
 
 

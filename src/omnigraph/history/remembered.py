@@ -17,8 +17,8 @@ class Remembered:
     def __init__(self, location: Location) -> None:
         self._file = Path(location.child("__cache/manifest.json")) if location.is_local else None
 
-    def read(self, stamp: Stamp) -> ManifestState | None:
-        """The state at a version of the manifest, if it was remembered."""
+    def read(self, stamp: Stamp) -> tuple[str | None, ManifestState] | None:
+        """Which graph it is, and the state at a version of the manifest, if it was remembered."""
         if self._file is None:
             return None
         try:
@@ -29,7 +29,7 @@ class Remembered:
                 PublishedTable(TableIdentity.parse(identity), *rest)
                 for identity, *rest in found["tables"]
             ]
-            return ManifestState(
+            return found["graph"], ManifestState(
                 stamp.version,
                 MappingProxyType({table.identity: table for table in tables}),
                 MappingProxyType(found["heads"]),
@@ -39,13 +39,14 @@ class Remembered:
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
-    def write(self, stamp: Stamp, state: ManifestState) -> None:
+    def write(self, stamp: Stamp, graph: str | None, state: ManifestState) -> None:
         """Remember the state at a version."""
         if self._file is None:
             return
         found = {
             "format": FORMAT,
             "stamp": str(stamp),
+            "graph": graph,
             "tables": [
                 [str(t.identity), t.key, t.path, t.version, t.branch, t.rows]
                 for t in state.tables.values()

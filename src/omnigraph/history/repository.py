@@ -49,17 +49,28 @@ class Repository(Struct, frozen=True, dict=True, eq=False):
 
         return Objects(self.location)
 
-    @cached_property
+    @property
     def tables(self) -> Tables:
-        """The tables."""
+        """The tables; others when the graph's folder was replaced."""
         from omnigraph.storage.tables import Tables
 
-        return Tables(self.location)
+        epoch = self.history.epoch
+        known: tuple[int, Tables] | None = self.__dict__.get("_tables")
+        if known is None or known[0] != epoch:
+            known = self.__dict__["_tables"] = (epoch, Tables(self.location))
+        return known[1]
 
     @contextmanager
     def lock(self) -> Iterator[EffectLock]:
-        """Hold the effect lock."""
+        """Hold the effect lock.
+
+        Raises:
+            NotFound: The graph is gone, or its folder holds another one.
+        """
+        # Locking makes the folder, which should stay away if it was removed.
+        self.history.verify()
         with effect_lock(self.location, self.objects, self.lock_times) as held:
+            self.history.verify()
             yield held
 
 

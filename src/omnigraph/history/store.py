@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from omnigraph.compute.ulids import new_ulid
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError, UpgradeRequired, UsageError
 from omnigraph.history.manifest import (
     COMMIT_FILTER,
     FORMAT,
     FORMAT_KEY,
+    GRAPH_KEY,
     MAIN,
     STATE_FILTER,
     Commit,
@@ -36,9 +38,11 @@ from omnigraph.history.manifest import (
 )
 from omnigraph.history.names import is_internal
 from omnigraph.history.remembered import Remembered
+from omnigraph.storage.forks import refuse_fork
 from omnigraph.storage.kept import Stamp
 from omnigraph.storage.location import Location
-from omnigraph.storage.version_file import newest_stamp
+from omnigraph.storage.table_ref import TableRef
+from omnigraph.storage.version_file import newest_stamp, remote_stamp, stamp_of
 
 if TYPE_CHECKING:
     from omnigraph.storage.ledger import Ledger, LedgerVersion
@@ -67,9 +71,10 @@ class Present(Struct, frozen=True):
     """What readers see of a branch at one moment: its identity, its head and its tables.
 
     `identity` tells two lifetimes of one name apart; it is empty for main. `format` is the version
-    of the manifest's own shape.
+    of the manifest's own shape. `epoch` counts how often the graph's folder was seen replaced.
     """
 
+    epoch: int
     name: str
     identity: str
     head: str
@@ -89,20 +94,44 @@ class BranchState(Present, frozen=True):
 
 
 class History:
-    """The history of one graph. Safe to share between threads."""
+    """The history of one graph. Safe to share between threads.
+
+    The folder of a graph may be removed, made anew or restored while it is open. Versions are
+    therefore told by the stamps of their files, never by their numbers alone. Whenever something is
+    read or written, one look at the newest version that was seen tells whether it is still there.
+
+    Attributes:
+        epoch: How often the folder was seen replaced. What was read in an earlier one is void.
+    """
 
     def __init__(self, location: Location) -> None:
         self.location = location
-        self._cache: dict[str, BranchState] = {}
+        self._process = os.getpid()
+        self.epoch = 0
+        self._known_graph: list[str | None] = []
+        #: The newest version of main that was seen, and the head it had.
+        self._anchor: tuple[Stamp, str] | None = None
+        self._cache: dict[str, tuple[BranchState, Stamp | None]] = {}
+        self._open_ledger: Ledger | None = None
         self._remembered = Remembered(location)
         #: What readers have last seen of main.
         self._seen: tuple[Stamp, Present] | None = None
         #: What could be remembered, and is not.
         self._unkept: tuple[Stamp, ManifestState] | None = None
         self._guard = threading.Lock()
+        self._verifying = threading.Lock()
 
-    @cached_property
+    @property
     def _ledger(self) -> Ledger:
+        if self.location.is_local:
+            # It costs next to nothing. Object stores are asked once per read, not per request.
+            self.verify()
+        ledger = self._open_ledger
+        if ledger is None:
+            ledger = self._open_ledger = self._new_ledger()
+        return ledger
+
+    def _new_ledger(self) -> Ledger:
         # Here, since who reads what others have worked out does not need Lance.
         from omnigraph.storage.ledger import Ledger
 
@@ -114,7 +143,95 @@ class History:
 
     def create(self, rows: Iterable[dict[str, Any]]) -> None:
         """Create the manifest: the moment from which the graph exists."""
-        self._ledger.create(as_table(rows))
+        graph = new_ulid()
+        table = as_table(rows)
+        metadata = {**table.schema.metadata, GRAPH_KEY: graph}
+        self._ledger.create(table.replace_schema_metadata(metadata))
+        self._identify(graph)
+
+    # --- noticing that the folder was replaced ---
+
+    def verify(self) -> int:
+        """Look whether the folder still holds the graph; gives the epoch.
+
+        If the graph was restored to another moment of its history, everything is read anew.
+
+        Raises:
+            NotFound: The graph is gone, or the folder holds another one.
+            UsageError: The graph was opened before this process was forked.
+        """
+        refuse_fork(self._process)
+        if not self._is_intact():
+            with self._verifying:
+                if not self._is_intact():
+                    self._look_closer()
+        return self.epoch
+
+    def confirm(self, epoch: int) -> None:
+        """Check that what was read in an epoch is still what the folder holds.
+
+        Raises:
+            NotFound: It is not.
+        """
+        if self.verify() != epoch:
+            raise NotFound(
+                f"the graph at {self.location} was restored to another moment of its history since"
+                " this was read; take a new snapshot, or run it again"
+            )
+
+    def _is_intact(self) -> bool:
+        anchor = self._anchor
+        return anchor is None or self._stamp(MAIN, anchor[0].version) == anchor[0]
+
+    def _look_closer(self) -> None:
+        assert self._anchor is not None
+        ledger = self._new_ledger()
+        try:
+            self._identify(ledger.metadata(None).get(GRAPH_KEY))
+        except NotFound as error:
+            if ledger.exists():
+                raise
+            raise NotFound(
+                f"the graph at {self.location} is no longer there: it was removed or moved while it"
+                " was open"
+            ) from error
+        version = ledger.version(None)
+        stamp = self._stamp(MAIN, version)
+        if not self._is_trimmed(ledger, MAIN, *self._anchor):
+            self._forget()
+        self._anchor = None if stamp is None else (stamp, self._anchor[1])
+
+    def _is_trimmed(self, ledger: Ledger, branch: str, seen: Stamp, head: str) -> bool:
+        """True when a version is gone only because there are so many after it."""
+        return (
+            self._stamp(branch, seen.version) is None
+            and ledger.version(native(branch)) > seen.version
+            and ledger.rows(native(branch), f"object_id = '{head}'").num_rows > 0
+        )
+
+    def _forget(self) -> None:
+        with self._guard:
+            self.epoch += 1
+            self._cache.clear()
+            self._seen = self._unkept = None
+            # Lance, too, tells some things by numbers: it gets a new session.
+            self._open_ledger = None
+
+    def _identify(self, graph: str | None) -> None:
+        """Check that it is the graph that was opened; the first one is."""
+        with self._guard:
+            if not self._known_graph:
+                self._known_graph.append(graph)
+        if self._known_graph[0] != graph:
+            raise NotFound(
+                f"the graph that was opened at {self.location} is no longer there: the folder holds"
+                " another graph now; open it again"
+            )
+
+    def _stamp(self, branch: str, version: int) -> Stamp | None:
+        ref = TableRef(MANIFEST, native(branch))
+        ask = stamp_of if self.location.is_local else remote_stamp
+        return ask(self.location, ref, version)
 
     # --- reading ---
 
@@ -127,6 +244,7 @@ class History:
             NotFound: There is no such branch.
             UpgradeRequired: The graph was written by a newer Omnigraph.
         """
+        refuse_fork(self._process)
         newest = newest_stamp(self.location, MANIFEST) if branch == MAIN else None
         if newest is None:
             return self.read(branch)
@@ -134,16 +252,20 @@ class History:
             if self._seen is not None and self._seen[0] == newest:
                 return self._seen[1]
             known = MAIN in self._cache
-        state = None if known else self._remembered.read(newest)
+        epoch = self.verify()
+        remembered = None if known else self._remembered.read(newest)
         found: Present
-        if state is not None and MAIN in state.heads:
-            found = Present(MAIN, "", state.heads[MAIN], state, FORMAT)
+        if remembered is not None and MAIN in remembered[1].heads:
+            graph, state = remembered
+            self._identify(graph)
+            found = Present(epoch, MAIN, "", state.heads[MAIN], state, FORMAT)
         else:
             found = self.read(MAIN)
-        if found.state.version == newest.version:
-            with self._guard:
+        with self._guard:
+            if found.epoch == self.epoch and found.state.version == newest.version:
                 self._seen = (newest, found)
-                if state is None and found.format == FORMAT:
+                self._anchor = (newest, found.head)
+                if remembered is None and found.format == FORMAT:
                     self._unkept = (newest, found.state)
         return found
 
@@ -154,7 +276,7 @@ class History:
             if seen is not None and not seen[0].is_settled:
                 seen, self._unkept = None, seen
         if seen is not None:
-            self._remembered.write(*seen)
+            self._remembered.write(seen[0], self._known_graph[0], seen[1])
 
     def read(self, branch: str = MAIN) -> BranchState:
         """Read the present state of a branch, to publish on top of it.
@@ -164,6 +286,7 @@ class History:
             UpgradeRequired: The graph was written by a newer Omnigraph.
         """
         while True:
+            self.verify()
             identity, parent = self.branch_identity(branch)
             try:
                 return self._read(branch, identity, parent)
@@ -174,27 +297,48 @@ class History:
 
     def _read(self, branch: str, identity: str, parent: str | None) -> BranchState:
         with self._guard:
-            cached = self._cache.get(branch)
+            cached, stamp = self._cache.get(branch, (None, None))
+            epoch = self.epoch
         base = cached if cached and cached.identity == identity else None
         newest = newest_stamp(self.location, MANIFEST) if branch == MAIN else None
         version = None if newest is None else newest.version
         if base is not None:
-            if version is None:
-                version = self._ledger.version(native(branch))
-            if version == base.ledger.version:
+            if newest is not None and newest == stamp:
                 return base
+            if newest is None and self._stamp(branch, base.ledger.version) == stamp:
+                version = self._ledger.version(native(branch))
+                if version == base.ledger.version:
+                    return base
+            elif (
+                branch != MAIN
+                and stamp is not None
+                # That of main was looked at before.
+                and not self._is_trimmed(self._ledger, branch, stamp, base.head)
+            ):
+                self._forget()
+                epoch, base = self.epoch, None
         ledger, rows = self._ledger.read(
             native(branch),
             STATE_FILTER,
             version=version,
             since=None if base is None else base.ledger,
         )
+        self._identify(ledger.metadata.get(GRAPH_KEY))
         state = fold(ledger.version, rows, None if base is None else base.state)
         head = self._effective_head(branch, parent, state)
-        found = BranchState(branch, identity, head, state, format_of(ledger.metadata), ledger)
-        with self._guard:
-            self._cache[branch] = found
+        format = format_of(ledger.metadata)
+        found = BranchState(epoch, branch, identity, head, state, format, ledger)
+        self._see(found)
         return found
+
+    def _see(self, state: BranchState) -> None:
+        """Remember the state of a branch, with what tells its version from all others."""
+        stamp = self._stamp(state.name, state.ledger.version)
+        with self._guard:
+            if state.epoch == self.epoch:
+                self._cache[state.name] = (state, stamp)
+                if state.name == MAIN and stamp is not None:
+                    self._anchor = (stamp, state.head)
 
     def commits(self, branch: str = MAIN, *, actor: str | None = None) -> list[Commit]:
         """The commits of a branch, newest first: its head and everything before it."""
@@ -266,10 +410,14 @@ class History:
         )
 
     def find_idempotent(self, branch: BranchState, key: str) -> Commit | None:
-        """The commit of a branch that was made with an idempotency key."""
+        """The commit that was made on a branch with an idempotency key.
+
+        A branch has the commits of the one it was made from, too, but not their keys.
+        """
         # The metadata is JSON: look for the key as JSON writes it.
         quoted = json.dumps(key)[1:-1].replace("'", "''")
-        where = f"{COMMIT_FILTER} and contains(metadata, '{quoted}')"
+        own = f"{COMMIT_FILTER} and table_branch = '{branch.name}'"
+        where = f"{own} and contains(metadata, '{quoted}')"
         rows = self._ledger.rows(branch.native, where)
         found = [parse_commit(row) for row in rows.to_pylist()]
         return next((c for c in found if c.idempotency_key == key), None)
@@ -294,14 +442,16 @@ class History:
         changed = list(tables)
         rows = [version_row(t) for t in changed] + commit_rows(commit)
         head = head_id(commit.branch)
+        self.confirm(base.epoch)
         ledger = self._ledger.publish(base.ledger, as_table(rows), replaced=head)
         if ledger.version != base.ledger.version + 1:
             # Something that does not conflict was published in between, such as a tag.
             return self.read(base.name)
         state = advance(base.state, ledger.version, changed, commit)
-        published = BranchState(base.name, base.identity, commit.id, state, base.format, ledger)
-        with self._guard:
-            self._cache[base.name] = published
+        published = BranchState(
+            base.epoch, base.name, base.identity, commit.id, state, base.format, ledger
+        )
+        self._see(published)
         if state.obsolete > _PRUNE_AT + len(state.tables):
             self._ledger.prune(base.native, obsolete_filter(state), _KEEP_VERSIONS)
             with self._guard:

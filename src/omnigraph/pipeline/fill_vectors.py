@@ -32,6 +32,7 @@ from omnigraph.storage.blobs import with_blobs
 from omnigraph.storage.bulk import WrittenFile, delete_files, write_files
 from omnigraph.storage.staged import ROWS_PER_FRAGMENT
 from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, TableRef, TableSnapshot
+from omnigraph.writes.digests import request_digest
 from omnigraph.writes.mutate import MutationResult, TypeCounts
 from omnigraph.writes.protocol import Change, TableOutcome, WriteRequest, write
 from omnigraph.writes.view import View
@@ -143,6 +144,7 @@ class _Filling:
             options.if_commit,
             options.idempotency_key,
             writer="embed",
+            request_digest=request_digest(options.idempotency_key, "embed", repr(options.types)),
         )
         try:
             made = write(self.repository, request)

@@ -115,6 +115,7 @@ class LoadOptions:
         if_commit: Load only if this is the branch's head.
         max_errors: Lines with so many faults may be left out.
         rejects: A folder for lines that are wrong.
+        request_digest: What tells a repeated load from another one with the same key.
     """
 
     mode: str = "merge"
@@ -125,6 +126,7 @@ class LoadOptions:
     if_commit: str | None = None
     max_errors: int = 0
     rejects: Path | None = None
+    request_digest: str | None = None
 
 
 @dataclass(frozen=True)
@@ -207,6 +209,7 @@ class Loading:
             options.if_commit,
             options.idempotency_key,
             writer="load",
+            request_digest=options.request_digest,
         )
         try:
             made = write(self.repository, request)

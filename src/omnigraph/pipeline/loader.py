@@ -20,6 +20,7 @@ from omnigraph.pipeline.inputs import Part, check_type, files_of, parts_of, tabl
 from omnigraph.pipeline.load import Loading, LoadOptions, LoadResult
 from omnigraph.pipeline.staging import StagedPart, StageTask, stage_blocks
 from omnigraph.settings import Settings
+from omnigraph.writes.digests import Content, request_digest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,7 +81,9 @@ def load(
         if _is_spark(source):
             return _load_frame(repository, settings, given, where, options, progress)
         if _is_paths(source):
-            size = sum(file.stat().st_size for file in files_of(source))
+            files = files_of(source)
+            options = _with_digest(given, options, *files)
+            size = sum(file.stat().st_size for file in files)
             engine = _engine(where, settings, size)
             parts = parts_of(
                 source,
@@ -94,6 +97,7 @@ def load(
             stream = sys.stdin.buffer if source == "-" else source
             file = stack.enter_context(tempfile.NamedTemporaryFile(suffix=".jsonl"))
             size = _spool(stream, file)
+            options = _with_digest(given, options, Path(file.name))
             engine = _engine(where, settings, size)
             format = given.format or "jsonl"
             found = parts_of(file.name, repository.catalog, engine.parallelism, format=format,
@@ -103,6 +107,16 @@ def load(
             return _load_tables(repository, settings, given, where, options, progress)
         loading = Loading(repository, engine, progress, options, settings, parts, size=size)
         return loading.run()
+
+
+def _with_digest(given: Input, options: LoadOptions, *content: Content) -> LoadOptions:
+    """Options that tell a repeated load from another one with the same idempotency key."""
+    if any(isinstance(part, Path) and not part.is_file() for part in content):
+        # What comes through a pipe can be read once.
+        return options
+    how = repr((options.mode, given.format, given.type, sorted((given.columns or {}).items())))
+    digest = request_digest(options.idempotency_key, "load", how, *content)
+    return replace(options, request_digest=digest)
 
 
 def _is_paths(source: Any) -> bool:
@@ -152,6 +166,7 @@ def _load_tables(
 ) -> LoadResult:
     """Load tables that are in memory, in this process: they are here already."""
     tables = _tables(given)
+    options = _with_digest(given, options, *(part for pair in tables for part in pair))
     for name, _ in tables:
         check_type(repository.catalog, name, "the input", given=True)
     parts = [Part("", name, "table", type=name) for name, _ in tables]

@@ -26,14 +26,22 @@ class Caches:
         image_bytes: int,
         location: Location | None = None,
         embedder: GetEmbedder | None = None,
+        epoch: int = 0,
     ) -> None:
         _hold_memory()
         #: Where the graph is, if files can be kept there.
         self._location = location if location is not None and location.is_local else None
+        self._image_bytes = image_bytes
+        #: How often the graph's folder was replaced before: what was left then is of no use.
+        self.epoch = epoch
         self.images = ImageCache(image_bytes)
         self.shapes = Shapes(self._location)
         self.plans = PreparedCache()
         self.embedder = embedder
+
+    def anew(self, epoch: int) -> Caches:
+        """Empty caches, for another epoch."""
+        return Caches(self._image_bytes, self._location, self.embedder, epoch)
 
     def kept_columns(self, key: TableKey, stamp: Stamp | None) -> KeptColumns | None:
         """The files with columns of a version of a table; None when there can be none."""

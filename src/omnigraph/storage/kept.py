@@ -6,12 +6,14 @@ it is not mistaken for another one, also when a folder is restored from a backup
 
 from __future__ import annotations
 
+import hashlib
 import json
 import mmap
 import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +36,18 @@ class Stamp(Struct, frozen=True):
     Attributes:
         version: The version of the table that the file describes.
         written: When it was written, in nanoseconds since 1970.
+        content: What tells its content, if the time does not: archives and some file systems have
+            times of whole seconds.
     """
 
     version: int
     size: int
     written: int
+    content: str = ""
 
     def __str__(self) -> str:
-        return f"{self.version}-{self.size:x}-{self.written:x}"
+        content = f"-{self.content}" if self.content else ""
+        return f"{self.version}-{self.size:x}-{self.written:x}{content}"
 
     @property
     def is_settled(self) -> bool:
@@ -53,9 +59,17 @@ def stamp(file: str, version: int) -> Stamp | None:
     """The stamp of a version's file; None when there is no such file."""
     try:
         found = os.stat(file)
+        exact = found.st_mtime_ns % 1_000_000_000 != 0
+        content = "" if exact else _content(file, found.st_ino, found.st_ctime_ns, found.st_size)
     except OSError:
         return None
-    return Stamp(version, found.st_size, found.st_mtime_ns)
+    return Stamp(version, found.st_size, found.st_mtime_ns, content)
+
+
+@lru_cache(maxsize=1024)
+def _content(file: str, *_identity: int) -> str:
+    """A short digest of a file, read once while it is the same file."""
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
 
 
 def keep(file: Path, *contents: bytes | memoryview) -> bool:

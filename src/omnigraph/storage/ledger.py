@@ -19,6 +19,7 @@ from lance.commit import CommitConflictError
 from lance.dataset import Session  # type: ignore[attr-defined]
 
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError
+from omnigraph.storage.forks import use_storage
 from omnigraph.storage.location import Location
 from omnigraph.storage.patch import address, new_fragments, without
 from omnigraph.storage.table_ref import PRIMARY_KEY, ROW_ADDRESS, TableRef
@@ -55,6 +56,7 @@ class Ledger:
 
     def __init__(self, location: Location, path: str) -> None:
         self.location = location
+        use_storage()
         self._path = path
         self._session = Session(
             index_cache_size_bytes=_CACHE_BYTES, metadata_cache_size_bytes=_CACHE_BYTES

@@ -32,6 +32,8 @@ LOCK_FOLDER = "__locks"
 _FILE = f"{LOCK_FOLDER}/effect.lock"
 _LEASE = f"{LOCK_FOLDER}/effect.lease.json"
 
+#: The files of locks that this process holds or waits for.
+_open_locks: set[int] = set()
 _LONGEST_PAUSE = 0.05
 
 
@@ -78,17 +80,21 @@ class _HeldFile:
 @contextmanager
 def _file_lock(location: Location, times: LockTimes) -> Iterator[EffectLock]:
     path = Path(location.uri) / _FILE
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise StorageError(f"cannot lock the graph: {error}") from error
-    if not _try_flock(handle, path):
-        _await_flock(handle, path, times.wait)
+    owner = os.getpid()
+    deadline = time.monotonic() + times.wait
+    while True:
+        handle = _open_lock(path)
+        if not _try_flock(handle, path):
+            _await_flock(handle, path, times.wait, deadline)
+        if _is_at(handle, path):
+            break
+        # The folder was replaced while this waited: others lock another file.
+        _release(handle)
     try:
         yield _HeldFile()
     finally:
-        _release(handle)
+        if os.getpid() == owner:
+            _release(handle)
 
 
 def _try_flock(handle: int, path: Path) -> bool:
@@ -97,12 +103,12 @@ def _try_flock(handle: int, path: Path) -> bool:
     except OSError as error:
         if error.errno in (errno.EAGAIN, errno.EACCES, errno.EINTR):
             return False
-        os.close(handle)
+        _close_lock(handle)
         raise StorageError(f"cannot lock {path}: {error}") from error
     return True
 
 
-def _await_flock(handle: int, path: Path, seconds: float) -> None:
+def _await_flock(handle: int, path: Path, seconds: float, deadline: float) -> None:
     """Wait in the kernel's queue, which is fair: who asks again and again may ask too late.
 
     The kernel cannot be told to wait for some seconds, so a thread waits. If it is no longer
@@ -124,14 +130,12 @@ def _await_flock(handle: int, path: Path, seconds: float) -> None:
                 _release(handle)
 
     threading.Thread(target=wait, name="omnigraph-lock", daemon=True).start()
+    in_time = False
     try:
-        in_time = done.wait(seconds)
-    except BaseException:
-        in_time = False
-        raise
+        in_time = done.wait(max(0.0, deadline - time.monotonic()))
     finally:
         with guard:
-            abandoned = not done.is_set() or not in_time
+            abandoned = not in_time
             if abandoned and done.is_set():
                 _release(handle)
     if not in_time:
@@ -140,7 +144,7 @@ def _await_flock(handle: int, path: Path, seconds: float) -> None:
             transient=True,
         )
     if failures:
-        os.close(handle)
+        _close_lock(handle)
         raise StorageError(f"cannot lock {path}: {failures[0]}") from failures[0]
 
 
@@ -149,7 +153,39 @@ def _release(handle: int) -> None:
     # stays, since a deleted one could be locked twice.
     with suppress(OSError):
         fcntl.flock(handle, fcntl.LOCK_UN)
+    _close_lock(handle)
+
+
+def _open_lock(path: Path) -> int:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise StorageError(f"cannot lock the graph: {error}") from error
+    _open_locks.add(handle)
+    return handle
+
+
+def _close_lock(handle: int) -> None:
+    _open_locks.discard(handle)
     os.close(handle)
+
+
+def _leave_locks() -> None:
+    """A fork of this process does not hold its locks, however long it lives."""
+    for handle in list(_open_locks):
+        _close_lock(handle)
+
+
+os.register_at_fork(after_in_child=_leave_locks)
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """True when an open file is the one at a path."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 class _Lease:
@@ -159,6 +195,7 @@ class _Lease:
         self._objects = objects
         self._times = times
         self._holder = new_ulid()
+        self._process = os.getpid()
         self._token = 0
         self._tag: str | None = None
         self._valid_until = 0.0
@@ -190,6 +227,8 @@ class _Lease:
             )
 
     def release(self) -> None:
+        if os.getpid() != self._process:
+            return
         self._stop.set()
         if self._renewer is not None:
             self._renewer.join()

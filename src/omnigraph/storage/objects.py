@@ -22,6 +22,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import LocalStore, ObjectStore, from_url
 
 from omnigraph.errors import StorageError
+from omnigraph.storage.forks import refuse_fork, use_storage
 from omnigraph.storage.location import Location
 
 _REMOVALS = 40
@@ -39,11 +40,15 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file as it lies: its path, its bytes, and when it was written (seconds since 1970)."""
+    """A file as it lies: its path, its bytes, and when it was written (seconds since 1970).
+
+    `tag` is the tag of exactly this content, where it was asked for.
+    """
 
     path: str
     size: int
     modified: float
+    tag: str | None = None
 
 
 class Objects:
@@ -52,6 +57,7 @@ class Objects:
     __slots__ = ("_store", "location")
 
     def __init__(self, location: Location) -> None:
+        use_storage()
         self.location = location
         self._store: ObjectStore
         with _storage_errors(location.uri):
@@ -69,6 +75,15 @@ class Objects:
             except (FileNotFoundError, NotADirectoryError):
                 return None
             return StoredObject(bytes(found.bytes()), found.meta["e_tag"])
+
+    def stat(self, path: str) -> StoredFile | None:
+        """Describe an object without reading it; None when there is none."""
+        with _storage_errors(self.location.child(path)):
+            try:
+                meta = obstore.head(self._store, self._key(path))
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            return StoredFile(path, meta["size"], meta["last_modified"].timestamp(), meta["e_tag"])
 
     def write(self, path: str, data: bytes) -> None:
         """Write an object, whole, in place of what was there."""
@@ -234,6 +249,7 @@ def _remove_tree(folder: Path) -> None:
 @contextmanager
 def _storage_errors(address: str) -> Iterator[None]:
     """Turn what an object store raises into a `StorageError` that names the object."""
+    refuse_fork()
     try:
         yield
     except PermissionError as error:

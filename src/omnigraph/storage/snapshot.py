@@ -22,6 +22,7 @@ from omnigraph.compute.sql import is_in, literal, quoted
 from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.language.types import STRING, Scalar, ValueType
 from omnigraph.storage.finding import rows_with
+from omnigraph.storage.forks import refuse_fork
 from omnigraph.storage.fuzzy import similar_words, stems
 from omnigraph.storage.ids import MOST_ROWS, PLACES, IdCache
 from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID, TableRef
@@ -496,6 +497,7 @@ class TableSnapshot:
 @contextmanager
 def table_errors(ref: TableRef) -> Iterator[None]:
     """Turn what Lance raises into a `StorageError` that names the table."""
+    refuse_fork()
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:

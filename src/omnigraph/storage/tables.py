@@ -23,6 +23,7 @@ from lance.dataset import Session  # type: ignore[attr-defined]
 from omnigraph.errors import ReadSetConflict
 from omnigraph.storage.columns import NewColumn, stage_schema
 from omnigraph.storage.compaction import stage_compaction
+from omnigraph.storage.forks import use_storage
 from omnigraph.storage.ids import FragmentIds, IdCache
 from omnigraph.storage.indices import IndexKind, IndexSpec, stage_indices
 from omnigraph.storage.location import Location
@@ -83,6 +84,7 @@ class Tables:
     __slots__ = ("_committed", "_ids", "_opened", "_session", "location")
 
     def __init__(self, location: Location) -> None:
+        use_storage()
         self.location = location
         self._session = Session(
             index_cache_size_bytes=_INDEX_BYTES, metadata_cache_size_bytes=_METADATA_BYTES

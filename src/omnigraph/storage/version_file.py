@@ -32,6 +32,16 @@ def stamp_of(location: Location, ref: TableRef, version: int) -> Stamp | None:
     return stamp(location.child(version_path(ref, version)), version)
 
 
+def remote_stamp(location: Location, ref: TableRef, version: int) -> Stamp | None:
+    """The same for a graph on an object store, which is asked; None when it has no such version."""
+    from omnigraph.storage.objects import Objects
+
+    found = Objects(location).stat(version_path(ref, version))
+    if found is None:
+        return None
+    return Stamp(version, found.size, int(found.modified * 1e9), found.tag or "")
+
+
 def newest_stamp(location: Location, path: str) -> Stamp | None:
     """The newest version of a table on main, told by its file; None asks to look closer.
 

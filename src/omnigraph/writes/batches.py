@@ -13,6 +13,7 @@ from omnigraph.history.repository import Repository
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.writes.conform import conform
 from omnigraph.writes.delta import TableDelta, old_columns, split
+from omnigraph.writes.digests import request_digest
 from omnigraph.writes.protocol import WriteRequest, WriteResult, write
 from omnigraph.writes.validate import Violations, validate, validate_rows
 from omnigraph.writes.view import View
@@ -72,9 +73,19 @@ def write_batches(
         return deltas
 
     may_repeat = all(mode in ("append", "merge") for mode, _ in batches.values())
+    described = [part for name, batch in sorted(batches.items()) for part in (name, *batch)]
     return write(
         repository,
-        WriteRequest(branch, prepare, may_repeat, actor, message, if_commit, idempotency_key),
+        WriteRequest(
+            branch,
+            prepare,
+            may_repeat,
+            actor,
+            message,
+            if_commit,
+            idempotency_key,
+            request_digest=request_digest(idempotency_key, *described),
+        ),
     )
 
 

@@ -23,6 +23,7 @@ from omnigraph.language.query.plan import Delete, Insert, Update, WritePlan
 from omnigraph.language.values import Value
 from omnigraph.writes.deletion import Deletion
 from omnigraph.writes.delta import TableDelta
+from omnigraph.writes.digests import request_digest
 from omnigraph.writes.pending import Pending
 from omnigraph.writes.protocol import WriteRequest, write
 from omnigraph.writes.validate import Violations, validate
@@ -159,6 +160,11 @@ def mutate(
             if_commit,
             idempotency_key,
             writer="mutate",
+            request_digest=request_digest(
+                idempotency_key,
+                query.source,
+                *(repr(sorted(values.items())) for values in parameters),
+            ),
         ),
     )
     if result.repeated:

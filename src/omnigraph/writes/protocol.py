@@ -98,6 +98,7 @@ class WriteRequest:
         may_repeat: The write means the same on a newer state of the branch.
         if_commit: Write only if this is the branch's head.
         idempotency_key: A second write with the same key on the branch gives the first's commit.
+        request_digest: What tells a repeated request from another one with the same key.
     """
 
     branch: str
@@ -108,6 +109,7 @@ class WriteRequest:
     if_commit: str | None = None
     idempotency_key: str | None = None
     writer: str = "write"
+    request_digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +223,7 @@ def _check_conditions(
     if request.idempotency_key is not None:
         earlier = repository.history.find_idempotent(base, request.idempotency_key)
         if earlier is not None:
+            _refuse_other(request, earlier)
             return WriteResult(earlier, {}, repeated=True)
     if request.if_commit is not None and base.head != request.if_commit:
         raise PreconditionFailed(
@@ -230,6 +233,16 @@ def _check_conditions(
             actual=base.head,
         )
     return None
+
+
+def _refuse_other(request: WriteRequest, earlier: Commit) -> None:
+    digests = {request.request_digest, earlier.request_digest}
+    if None not in digests and len(digests) > 1:
+        raise UsageError(
+            f"the idempotency key {request.idempotency_key!r} belongs to another write on branch"
+            f" `{request.branch}`, commit {earlier.id}; nothing was written: give each write a key"
+            " of its own"
+        )
 
 
 # --- step 0 ---
@@ -399,6 +412,7 @@ def _arm(
         request.idempotency_key,
         dt.datetime.now(dt.UTC).isoformat(),
         tables,
+        request_digest=request.request_digest,
     )
     sidecar.store(repository.objects)
     return sidecar

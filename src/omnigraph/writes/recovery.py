@@ -168,6 +168,7 @@ def _roll_back(
             actor=ACTOR,
             message=f"rolled back the interrupted write {sidecar.operation_id}",
             idempotency_key=None,
+            request_digest=None,
         )
         lock.check()
         repository.history.publish(base, commit, restored)
@@ -252,4 +253,5 @@ def planned_commit(sidecar: Sidecar, base: BranchState, published: list[Publishe
         base.ledger.version + 1,
         sidecar.idempotency_key,
         {t.identity: (t.version, t.branch, t.rows) for t in published},
+        sidecar.request_digest,
     )

@@ -74,6 +74,7 @@ class Sidecar(Struct, frozen=True):
     started_at: str
     tables: tuple[SidecarTable, ...]
     phase: Literal["armed", "confirmed"] = "armed"
+    request_digest: str | None = None
 
     @property
     def path(self) -> str:

@@ -1,0 +1,14 @@
+"""What other processes do to a graph."""
+
+from __future__ import annotations
+
+from omnigraph.graph import open
+
+ADD = "query q($n: String) { insert Person { name: $n } }"
+
+
+def add_all(place: str, names: list[str], branch: str) -> None:
+    """Insert persons, each in a commit of its own."""
+    with open(place) as graph:
+        for name in names:
+            graph.mutate(ADD, params={"n": name}, branch=branch)
