@@ -16,7 +16,6 @@ from __future__ import annotations
 import datetime as dt
 import random
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -31,7 +30,6 @@ from omnigraph.errors import (
     OmnigraphError,
     PreconditionFailed,
     ReadSetConflict,
-    RecoveryRequired,
     StorageError,
     UsageError,
 )
@@ -41,13 +39,8 @@ from omnigraph.history.store import BranchState
 from omnigraph.storage.lock import EffectLock
 from omnigraph.storage.staged import staged_files
 from omnigraph.storage.tables import StagedWrite, TableRef, Tables, TableSnapshot
-from omnigraph.writes.recovery import (
-    as_published,
-    planned_commit,
-    reclaim_fork,
-    recover,
-    recover_all,
-)
+from omnigraph.writes.fencing import restore_id, transaction_id, undo_strays
+from omnigraph.writes.recovery import as_published, planned_commit, reclaim_fork, resolved
 from omnigraph.writes.sidecar import Sidecar, SidecarTable
 from omnigraph.writes.signs import sign_of_life
 from omnigraph.writes.view import View
@@ -135,7 +128,6 @@ class _Prepared:
     change: Change
     staged: StagedWrite | None
     ref: TableRef
-    transaction_id: str
 
     @property
     def is_fork(self) -> bool:
@@ -245,10 +237,10 @@ def _stage(repository: Repository, request: WriteRequest, base: BranchState) -> 
         if table.branch == base.native:
             staged = change.stage(repository.tables, view.table(name))
             if staged is not None:
-                prepared.append(_Prepared(table, change, staged, target, staged.transaction_id))
+                prepared.append(_Prepared(table, change, staged, target))
         else:
             # Its files belong below the fork, which is made under the lock.
-            prepared.append(_Prepared(table, change, None, target, str(uuid.uuid4())))
+            prepared.append(_Prepared(table, change, None, target))
     return prepared
 
 
@@ -259,28 +251,32 @@ def _under_lock(
     repository: Repository, request: WriteRequest, base: BranchState, prepared: list[_Prepared]
 ) -> WriteResult:
     outcomes = {item.table.name: item.change.outcome for item in prepared}
-    with repository.lock() as lock:
+    with resolved(repository) as lock:
         failpoints.hit("write.locked")
-        recover_all(repository, lock)
-        base = _revalidate(repository, request, base, prepared)
+        base = _revalidate(repository, lock, request, base, prepared)
         failpoints.hit("write.revalidated")
         sidecar = _arm(repository, request, base, prepared)
         try:
             failpoints.hit("write.armed")
             commit = _effects(repository, lock, base, sidecar, prepared)
         except Exception as error:
-            commit = _resolve(repository, lock, sidecar, error)
+            failure = error
+        else:
+            # The commit is visible. A sidecar that cannot be deleted is found and removed by the
+            # next writer: no reason to tell the caller that the write has failed.
+            with suppress(StorageError):
+                repository.objects.delete(sidecar.path)
+            failpoints.hit("write.finished")
             return WriteResult(commit, outcomes)
-        # The commit is visible. A sidecar that cannot be deleted is found and removed by the next
-        # writer: no reason to tell the caller that the write has failed.
-        with suppress(StorageError):
-            repository.objects.delete(sidecar.path)
-        failpoints.hit("write.finished")
-        return WriteResult(commit, outcomes)
+    return WriteResult(_resolve(repository, sidecar, failure), outcomes)
 
 
 def _revalidate(
-    repository: Repository, request: WriteRequest, base: BranchState, prepared: list[_Prepared]
+    repository: Repository,
+    lock: EffectLock,
+    request: WriteRequest,
+    base: BranchState,
+    prepared: list[_Prepared],
 ) -> BranchState:
     """Check that what was prepared still fits; gives the branch as it is now."""
     try:
@@ -301,13 +297,10 @@ def _revalidate(
             assert item.ref.branch is not None
             reclaim_fork(repository, item.ref.path, item.ref.branch)
             continue
-        head = repository.tables.head(item.ref)
-        if head != item.table.version:
-            raise RecoveryRequired(
-                f"{item.table.key} is at version {head}, but version {item.table.version} is"
-                " published and no interrupted write explains the difference: another program"
-                " wrote to the table. Run `omnigraph repair`"
-            )
+        if repository.tables.head(item.ref) != item.table.version:
+            undo_strays(repository, lock, now, [i.table for i in prepared if not i.is_fork])
+            text = f"{item.table.key} had to be put back first; read again and repeat this write"
+            raise _Stale(ReadSetConflict(text, changed=(item.table.key,)))
         assert item.staged is not None
         if missing := repository.objects.missing(staged_files(item.staged)):
             raise _Stale(
@@ -331,6 +324,8 @@ def _moved(base: BranchState, now: BranchState) -> list[str]:
 def _arm(
     repository: Repository, request: WriteRequest, base: BranchState, prepared: list[_Prepared]
 ) -> Sidecar:
+    operation_id = new_ulid()
+    ids = [transaction_id(operation_id, number) for number in range(len(prepared))]
     tables = tuple(
         SidecarTable(
             str(item.table.identity),
@@ -340,13 +335,13 @@ def _arm(
             item.table.version,
             (item.table.branch or "") if item.is_fork else None,
             item.change.kind,
-            item.transaction_id,
-            str(uuid.uuid4()),
+            id,
+            restore_id(id),
         )
-        for item in prepared
+        for item, id in zip(prepared, ids, strict=True)
     )
     sidecar = Sidecar(
-        new_ulid(),
+        operation_id,
         request.writer,
         request.branch,
         base.identity,
@@ -374,7 +369,8 @@ def _effects(
     for item, note in zip(prepared, sidecar.tables, strict=True):
         lock.check()
         staged = item.staged or _fork_and_stage(repository, item)
-        made = repository.tables.commit_staged(staged)
+        failpoints.hit("write.table_committing")
+        made = repository.tables.commit_staged(replace(staged, transaction_id=note.transaction_id))
         failpoints.hit("write.table_committed")
         done.append(structs.replace(note, version=made.version, rows=made.rows))
     sidecar = sidecar.confirmed(tuple(done))
@@ -383,6 +379,7 @@ def _effects(
     published = [as_published(t, t.version or 0, t.rows or 0) for t in sidecar.tables]
     commit = planned_commit(sidecar, base, published)
     lock.check()
+    failpoints.hit("write.publishing")
     repository.history.publish(base, commit, published)
     failpoints.hit("write.published")
     return commit
@@ -390,22 +387,29 @@ def _effects(
 
 def _fork_and_stage(repository: Repository, item: _Prepared) -> StagedWrite:
     assert item.ref.branch is not None
+    failpoints.hit("write.forking")
     repository.tables.create_branch(item.table.ref, item.table.version, item.ref.branch)
     failpoints.hit("write.forked")
     staged = item.change.stage(repository.tables, repository.tables.open(item.ref))
     assert staged is not None
-    return replace(staged, transaction_id=item.transaction_id)
+    return staged
 
 
-def _resolve(
-    repository: Repository, lock: EffectLock, sidecar: Sidecar, error: Exception
-) -> Commit:
-    """A failure after arming: finish or undo the write here and now, if that is possible."""
+def _resolve(repository: Repository, sidecar: Sidecar, failure: Exception) -> Commit:
+    """A failure after arming: finish or undo the write here and now, if that is possible.
+
+    The lock is taken anew, because having lost it may be the failure. Somebody else may have
+    finished or undone the write by now.
+    """
+    commit: Commit | None = None
     try:
-        outcome = recover(repository, lock, sidecar)
+        with resolved(repository, sidecar), suppress(NotFound):
+            commit = repository.history.commit(sidecar.commit_id)
     except Exception:
         # The sidecar is still there: the next writer, or the next open, resolves it.
-        raise error from None
-    if outcome.commit == sidecar.commit_id:
-        return repository.history.commit(sidecar.commit_id)
-    raise error
+        raise failure from None
+    if commit is not None:
+        return commit
+    if isinstance(failure, ReadSetConflict):
+        raise _Stale(failure) from None
+    raise failure
