@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from omnigraph.errors import ReadSetConflict, StorageError
 from omnigraph.graph import Graph, open
+from omnigraph.storage.ledger import Ledger
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
 from omnigraph.writes.sidecar import list_sidecars
@@ -27,6 +30,7 @@ from tests.crash.scenarios import (
 )
 from tests.s3.children import in_env
 from tests.s3.pausing import POINTS, wait_until_stopped, write_and_stop
+from tests.storage.entries import entries
 
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 #: How it ends: at which point after it went on it is killed, 0 for none; None is killed at once.
@@ -189,6 +193,34 @@ def test_a_paused_recovery_leaves_nothing_of_its_own(
 ) -> None:
     scenario = BY_NAME["two_tables"]
     check_one(template, tmp_path, place, scenario, "recovery.table_restoring", end=end, dead="half")
+
+
+@pytest.mark.parametrize("replaced", ["counter", None], ids=["by place", "by key"])
+@pytest.mark.parametrize("branch", [None, "b"])
+def test_a_publish_that_comes_late_is_refused_even_if_versions_were_dropped(
+    place: str, branch: str | None, replaced: str | None
+) -> None:
+    ledger = Ledger(Location.of(place), "ledger")
+    ledger.create(entries({"counter": 0}))
+    ledger.create_branch("b", None)
+    stale = ledger.read(branch, "true")[0]
+    # Versions that a branch was made from are not dropped, so the late publish finds its own.
+    ledger.create_branch("c", branch)
+    for number in range(1, 7):
+        now = ledger.read(branch, "true")[0]
+        ledger.publish(now, entries({"counter": number}), "counter")
+        if number == 4:
+            ledger.prune(ledger.read(branch, "true")[0], "false", 2)
+            ledger.compact(branch)
+    with pytest.raises(ReadSetConflict):
+        ledger.publish(stale, entries({"counter": 99, "late": 1}), replaced)
+    _, rows = ledger.read(branch, "true")
+    assert rows.select(["object_id", "value"]).to_pylist() == [{"object_id": "counter", "value": 6}]
+    assert ledger.metadata(branch) == {"format": "1"} and ledger.has_key(branch)
+    # And a prune that comes late drops nothing.
+    with suppress(StorageError):
+        ledger.prune(stale, "object_id = 'counter'", 1)
+    assert len(ledger.read(branch, "true")[1]) == 1
 
 
 def times(scenario: Scenario, point: str) -> int:

@@ -299,7 +299,7 @@ class History:
             self._cache[base.name] = published
         if ledger.small_fragments >= _COMPACT_AT:
             if state.obsolete > _PRUNE_AT + len(state.tables):
-                self._ledger.prune(base.native, obsolete_filter(state), _KEEP_VERSIONS)
+                self._ledger.prune(ledger, obsolete_filter(state), _KEEP_VERSIONS)
             self._ledger.compact(base.native)
         return published
 
