@@ -23,17 +23,22 @@ POINTS: dict[str, str] = {
     "write.rechecked": "write: what other commits have changed since does not concern this one",
     "write.revalidated": "write: the write fits the branch as it is now",
     "write.armed": "write: the sidecar is written",
+    "write.forking": "write: before each first-touch fork of a table",
     "write.forked": "write: after each first-touch fork of a table",
-    "write.tiers_merged": "write: before each table commit, which may merge small fragments",
+    "write.tiers_merged": "write: before each table commit, with small fragments merged",
+    "write.table_committing": "write: the lease was checked, the table is not committed yet",
     "write.table_committed": "write: after each table commit",
     "write.confirmed": "write: the sidecar names the resulting versions",
+    "write.publishing": "write: the lease was checked for the last time, nothing is visible",
     "write.published": "write: the commit is visible, the sidecar is still there",
     "write.finished": "write: the sidecar is gone, the lock is still held",
     "load.staged": "load: the rows are staged, nothing that needs all of them is checked",
     "load.checked": "load: everything is checked, faults are not told yet",
     "load.settled": "load: all files are written, the protocol does not have them yet",
     "recovery.listed": "recovery: a sidecar was found and read",
+    "recovery.table_restoring": "recovery: before each table that is rolled back or fenced",
     "recovery.table_restored": "recovery: after each table that was rolled back",
+    "recovery.publishing": "recovery: the tables are as they have to be, nothing is visible",
     "recovery.published": "recovery: the outcome is visible, not yet in the audit log",
     "recovery.audited": "recovery: the audit row is written, the sidecar is still there",
     "branch.created": "branch create: the branch exists",
@@ -64,7 +69,8 @@ def active(point: str, action: str | Callable[[], None], *, skip: int = 0) -> It
 
     Args:
         point: One of `POINTS`.
-        action: `raise`, `kill` (SIGKILL to this process), `pause:SECONDS`, or a function.
+        action: `raise`, `kill` (SIGKILL to this process), `stop` (SIGSTOP), `pause:SECONDS`, or a
+            function.
         skip: How many times to pass the point unharmed first.
     """
     if point not in POINTS:
@@ -95,7 +101,10 @@ def _action(point: str, action: str) -> Callable[[], None]:
     def kill() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
+    def stop() -> None:
+        os.kill(os.getpid(), signal.SIGSTOP)
+
     def pause() -> None:
         time.sleep(float(argument))
 
-    return {"raise": fail, "kill": kill, "pause": pause}[name]
+    return {"raise": fail, "kill": kill, "stop": stop, "pause": pause}[name]

@@ -12,7 +12,7 @@ from typing import Any
 
 from omnigraph.graph import Graph, open
 from omnigraph.history.manifest import Commit
-from omnigraph.writes.recovery import ACTOR
+from omnigraph.writes.fencing import ACTOR
 from omnigraph.writes.sidecar import list_sidecars
 from tests.crash.torture import LASTING, Rows, Run, Write, content_of, incomplete, read_notes
 

@@ -104,7 +104,7 @@ WRITES: dict[str, Callable[[Graph], object]] = {
 }
 
 
-@pytest.mark.parametrize("use", READS.keys() | WRITES.keys())
+@pytest.mark.parametrize("use", sorted(READS.keys() | WRITES.keys()))
 def test_another_graph_in_the_folder_is_neither_read_nor_written(place: Path, use: str) -> None:
     graph = init(place, SCHEMA)
     add(graph, "Ada", "Bob")
@@ -122,7 +122,7 @@ def test_another_graph_in_the_folder_is_neither_read_nor_written(place: Path, us
         assert other.check().problems == ()
 
 
-@pytest.mark.parametrize("use", READS.keys() | WRITES.keys())
+@pytest.mark.parametrize("use", sorted(READS.keys() | WRITES.keys()))
 def test_a_graph_that_is_gone_is_not_found(place: Path, use: str) -> None:
     graph = init(place, SCHEMA)
     add(graph, "Ada")

@@ -12,6 +12,7 @@ from lance.file import LanceFileReader
 from lance.fragment import FragmentMetadata
 from lance.optimize import Compaction
 
+from omnigraph.storage.version_file import transaction_id
 from tests.lance_facts.lance_tables import commit, create, fragments, head, ids, index, rows
 
 
@@ -227,3 +228,95 @@ def test_a_fragment_survives_json_and_its_file_is_readable(tmp_path):
     read = LanceFileReader(str(path), columns=["id"]).read_all().to_table()
     assert read["id"].to_pylist() == ["r2", "r3"]
     assert ids(commit(table, LanceOperation.Append([again]))) == ["r1", "r2", "r3"]
+
+
+def operations(table):
+    """One of each kind that our tables get, prepared on the version that a table has."""
+    whole = [f.metadata for f in table.get_fragments()]
+    deleted = table.get_fragments()[0].delete("n = 1")
+    return {
+        "append": LanceOperation.Append(fragments(table, rows(7))),
+        "overwrite": LanceOperation.Overwrite(table.lance_schema, fragments(table, rows(7))),
+        "delete": LanceOperation.Delete([deleted], [], "n = 1"),
+        "update": LanceOperation.Update(
+            removed_fragment_ids=[],
+            updated_fragments=[deleted],
+            new_fragments=fragments(table, rows(7)),
+            update_mode="rewrite_rows",
+        ),
+        "index": LanceOperation.CreateIndex([index(table, "n", "BTREE")], []),
+        "columns": LanceOperation.Project(table.lance_schema),
+        "values": LanceOperation.Merge(whole, table.lance_schema),
+        "compaction": LanceOperation.Rewrite([_rewritten(table)], []),
+    }
+
+
+def _rewritten(table):
+    old = [f.metadata for f in table.get_fragments()]
+    return LanceOperation.RewriteGroup(old, fragments(table, table.to_table()))
+
+
+KINDS = [
+    "append",
+    "overwrite",
+    "delete",
+    "update",
+    "index",
+    "columns",
+    "values",
+    "compaction",
+]
+
+
+# writes.fencing: nothing that was prepared before a restore is committed after it, ...
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("after", [0, 2])
+def test_a_restore_refuses_what_was_prepared_before_it(tmp_path, kind, after):
+    table = create(tmp_path / "t", rows(1, 2), rows(3))
+    prepared = operations(table)
+    assert prepared.keys() == set(KINDS)
+    now = commit(table, LanceOperation.Restore(table.version))
+    for n in range(after):
+        now = commit(now, LanceOperation.Append(fragments(now, rows(20 + n))))
+    with pytest.raises(CommitConflictError):
+        commit(table, prepared[kind])
+    assert head(table) == now.version
+
+
+# ... and without one, some of it is.
+@pytest.mark.parametrize("kind", ["append", "delete", "update", "index"])
+def test_an_append_does_not_refuse_what_was_prepared_before_it(tmp_path, kind):
+    table = create(tmp_path / "t", rows(1, 2), rows(3))
+    prepared = operations(table)[kind]
+    now = commit(table, LanceOperation.Append(fragments(table, rows(20))))
+    assert commit(table, prepared).version == now.version + 1
+
+
+# writes.fencing.put_back: a restore is never refused, so it is told by its id.
+@pytest.mark.parametrize("kind", [*KINDS, "restore"])
+def test_a_restore_is_committed_after_anything(tmp_path, kind):
+    table = create(tmp_path / "t", rows(1, 2), rows(3))
+    if kind == "compaction":
+        lance.dataset(table.uri).optimize.compact_files()
+        now = lance.dataset(table.uri)
+    else:
+        between = {**operations(table), "restore": LanceOperation.Restore(2)}[kind]
+        now = commit(table, between)
+    made = commit(table, LanceOperation.Restore(3), "01ARZ3NDEKTSV4RRFFQ69G5FAV.0.restore-3")
+    assert made.version == now.version + 1
+    assert transaction_id(made) == "01ARZ3NDEKTSV4RRFFQ69G5FAV.0.restore-3"
+    assert ids(made) == ["r1", "r2", "r3"]
+
+
+# Ledger.prune: a change of the schema that changes nothing stops publishers that come late.
+@pytest.mark.parametrize("kind", ["append", "update"])
+def test_a_projection_refuses_what_was_prepared_before_it(tmp_path, kind):
+    table = create(tmp_path / "t", rows(1, 2), rows(3))
+    prepared = operations(table)[kind]
+    now = commit(table, LanceOperation.Project(table.lance_schema))
+    assert now.schema.equals(table.schema, check_metadata=True)
+    with pytest.raises(CommitConflictError):
+        commit(table, prepared)
+    with pytest.raises(OSError, match="concurrent"):
+        merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        merge.conflict_retries(0).execute(rows(1, 9))

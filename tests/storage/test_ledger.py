@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError
@@ -143,18 +145,27 @@ def test_pruning_drops_what_is_obsolete_and_keeps_what_branches_read(ledger):
     ledger.create_branch("b", None)
     for number in range(8):
         ledger.publish(newest(ledger), entries({"counter": number, f"k{number}": number}))
-    ledger.prune(None, "object_id like 'k%' and value < 6", 2)
+    ledger.prune(newest(ledger), "object_id like 'k%' and value < 6", 2)
     assert values(ledger) == {"counter": 7, "k6": 6, "k7": 7}
     assert values(ledger, "b") == {"counter": 0}
     ledger.publish(newest(ledger), entries({"counter": 99}))
     assert values(ledger)["counter"] == 99
 
 
+def test_a_prune_that_comes_late_drops_nothing_that_was_published_since(ledger):
+    base = newest(ledger)
+    for number in range(4):
+        ledger.publish(newest(ledger), entries({"counter": number, f"k{number}": number}))
+    with suppress(StorageError):
+        ledger.prune(base, "object_id != 'counter'", 2)
+    assert values(ledger) == {"counter": 3, "k0": 0, "k1": 1, "k2": 2, "k3": 3}
+
+
 def test_a_publish_on_a_version_before_a_pruning_is_refused_or_right(ledger):
     for number in range(8):
         ledger.publish(newest(ledger), entries({"counter": number}))
     base = newest(ledger)
-    ledger.prune(None, "false", 3)
+    ledger.prune(newest(ledger), "false", 3)
     try:
         ledger.publish(base, entries({"counter": 50}))
     except (ReadSetConflict, StorageError):

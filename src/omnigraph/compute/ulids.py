@@ -47,3 +47,12 @@ def made_at(ulid: str) -> float:
     for digit in digits[:10]:
         stamp = stamp << 5 | digit
     return stamp / 1000
+
+
+def is_ulid(text: str) -> bool:
+    """True for the text of a ULID."""
+    try:
+        made_at(text)
+    except ValueError:
+        return False
+    return True

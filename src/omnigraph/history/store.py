@@ -453,7 +453,7 @@ class History:
         )
         self._see(published)
         if state.obsolete > _PRUNE_AT + len(state.tables):
-            self._ledger.prune(base.native, obsolete_filter(state), _KEEP_VERSIONS)
+            self._ledger.prune(ledger, obsolete_filter(state), _KEEP_VERSIONS)
             with self._guard:
                 # The next reader counts anew what is left.
                 self._cache.pop(base.name, None)

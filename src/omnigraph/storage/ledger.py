@@ -162,7 +162,7 @@ class Ledger:
             if replaced is not None and replaced in base.places:
                 return self._replace(base, rows, replaced)
             # A merge moves the dataset it is called on: `base` has to stay what it is.
-            dataset = base._dataset.checkout_version((base.branch, base.version))
+            dataset = self._checkout(base)
             merge = dataset.merge_insert(_KEY)
             merge = merge.when_matched_update_all().when_not_matched_insert_all()
             merge.conflict_retries(0).execute(rows)
@@ -175,6 +175,15 @@ class Ledger:
             raise StorageError(f"{self._path}: {_line(error)}", transient=True) from error
         except (ValueError, RuntimeError) as error:
             raise StorageError(f"{self._path}: {_line(error)}") from error
+
+    def _checkout(self, base: LedgerVersion) -> LanceDataset:
+        try:
+            dataset: LanceDataset = base._dataset.checkout_version((base.branch, base.version))
+            return dataset
+        except (OSError, ValueError) as error:
+            if self.version(base.branch) == base.version:
+                raise
+            raise _overtaken() from error  # so long ago that the version was dropped
 
     def _replace(self, base: LedgerVersion, rows: pa.Table, replaced: str) -> LedgerVersion:
         """Publish new rows and one that replaces a row whose place is known.
@@ -219,14 +228,30 @@ class Ledger:
         with self._errors():
             self._open(branch).update_field_metadata({_KEY: {PRIMARY_KEY: "true"}})
 
-    def prune(self, branch: str | None, obsolete: str, keep_versions: int) -> None:
+    def prune(self, base: LedgerVersion, obsolete: str, keep_versions: int) -> None:
         """Drop rows that are obsolete, and all but the newest versions of the ledger.
 
         What a branch of the ledger still refers to is kept.
+
+        Args:
+            base: The newest version. Nothing happens if another one was published meanwhile.
+            obsolete: Which of its rows to drop.
+            keep_versions: How many versions to keep.
         """
         with self._errors():
-            dataset = self._open(branch)
-            dataset.delete(obsolete)
+            dataset = base._dataset.checkout_version((base.branch, base.version))
+            if not self.location.is_local:
+                # Lance finds out what a publisher has missed from the versions that are there. One
+                # that was paused must not find only those in which its own rows did not change: it
+                # conflicts with this change of the schema, which changes nothing.
+                operation = LanceOperation.Project(dataset.lance_schema)
+                fence = Transaction(read_version=base.version, operation=operation)
+                try:
+                    dataset = LanceDataset.commit(dataset, fence, max_retries=0)
+                except CommitConflictError:
+                    return
+            # Again on a newer version it would drop rows that were published since.
+            dataset.delete(obsolete, conflict_retries=0)
             dataset.cleanup_old_versions(
                 older_than=dt.timedelta(0),
                 retain_versions=keep_versions,

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from omnigraph.errors import ReadSetConflict
 from omnigraph.storage.tables import TableRef, Tables
 
 TABLE = "_graph_commit_recoveries.lance"
@@ -35,7 +36,8 @@ class Recovery:
         operation_id: The interrupted write.
         commit: The commit that came of it, if any.
         kind: `RolledForward`, `RolledBack`, `Finished` (the commit was visible already),
-            `Discarded` (nothing had happened) or `OrphanedBranchDiscarded`.
+            `Discarded` (nothing had happened), `OrphanedBranchDiscarded`, or `StrayUndone` (a write
+            that had lost its lease was undone once more; see `fencing`).
         tables: Per table the versions before and after.
     """
 
@@ -64,11 +66,11 @@ class Recovery:
 
 def record(tables: Tables, recovery: Recovery) -> None:
     """Append a recovery, once per interrupted write. The caller holds the effect lock."""
+    if is_recorded(tables, recovery.operation_id):
+        return
     if not tables.exists(TABLE):
         tables.create(TABLE, _SCHEMA)
     snapshot = tables.open(TableRef(TABLE))
-    if snapshot.count(f"id = '{recovery.operation_id}'"):
-        return
     row = {
         "id": recovery.operation_id,
         "graph_commit_id": recovery.commit,
@@ -81,15 +83,28 @@ def record(tables: Tables, recovery: Recovery) -> None:
     }
     staged = tables.stage_append(snapshot, pa.Table.from_pylist([row], schema=_SCHEMA))
     assert staged is not None
-    tables.commit_staged(staged)
+    try:
+        tables.commit_staged(staged)
+    except ReadSetConflict:
+        # Another recovery, which has lost its lease, may have written to the log just before.
+        if not is_recorded(tables, recovery.operation_id):
+            raise
+
+
+def is_recorded(tables: Tables, operation_id: str) -> bool:
+    """True when a write was resolved."""
+    if not tables.exists(TABLE):
+        return False
+    return tables.open(TableRef(TABLE)).count(f"id = '{operation_id}'") > 0
 
 
 def recoveries(tables: Tables) -> list[Recovery]:
     """All recoveries, newest first."""
     if not tables.exists(TABLE):
         return []
-    found = [
-        Recovery(
+    # A recovery that has lost its lease may log what another one has logged already.
+    found = {
+        row["id"]: Recovery(
             row["id"],
             row["graph_commit_id"],
             row["recovery_kind"],
@@ -99,6 +114,6 @@ def recoveries(tables: Tables) -> list[Recovery]:
             tuple(json.loads(row["per_table_outcomes"])),
             row["created_at"],
         )
-        for row in tables.open(TableRef(TABLE)).read().to_pylist()
-    ]
-    return sorted(found, key=lambda r: r.operation_id, reverse=True)
+        for row in tables.open(TableRef(TABLE)).read().to_pylist()[::-1]
+    }
+    return sorted(found.values(), key=lambda r: r.operation_id, reverse=True)

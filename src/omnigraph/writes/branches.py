@@ -11,7 +11,7 @@ from omnigraph.history.manifest import MAIN
 from omnigraph.history.names import check_name, check_new_branch, is_internal
 from omnigraph.history.repository import Repository
 from omnigraph.history.store import BranchInfo
-from omnigraph.writes.recovery import reclaim_fork, recover_all
+from omnigraph.writes.recovery import reclaim_fork, resolved
 
 
 def create_branch(repository: Repository, name: str, source: str = MAIN) -> BranchInfo:
@@ -22,8 +22,7 @@ def create_branch(repository: Repository, name: str, source: str = MAIN) -> Bran
         NotFound: There is no source branch.
     """
     check_name(name)
-    with repository.lock() as lock:
-        recover_all(repository, lock)
+    with resolved(repository):
         history = repository.history
         if source != MAIN:
             repository.history.check_branch(source)
@@ -42,8 +41,7 @@ def delete_branch(repository: Repository, name: str) -> None:
     """
     if name == MAIN:
         raise UsageError("the branch `main` cannot be deleted")
-    with repository.lock() as lock:
-        recover_all(repository, lock)
+    with resolved(repository):
         history = repository.history
         repository.history.check_branch(name)
         children = history.children(name)
@@ -94,8 +92,7 @@ def set_tag(repository: Repository, name: str, commit: str) -> None:
         NotFound: There is no such commit.
     """
     check_name(name, "tag")
-    with repository.lock() as lock:
-        recover_all(repository, lock)
+    with resolved(repository):
         existing = repository.history.read(MAIN).state.tags.get(name)
         if existing is not None and existing != commit:
             raise AlreadyExists(
@@ -107,8 +104,7 @@ def set_tag(repository: Repository, name: str, commit: str) -> None:
 
 def delete_tag(repository: Repository, name: str) -> None:
     """Remove a tag; the commit stays."""
-    with repository.lock() as lock:
-        recover_all(repository, lock)
+    with resolved(repository):
         tags = repository.history.read(MAIN).state.tags
         if name not in tags:
             hint = did_you_mean(name, tags)

@@ -38,11 +38,11 @@ def open_for_writing(location: Location, *, times: LockTimes) -> Repository:
     moved = is_moved(location)
     interrupted = any(name.endswith(".json") for name in control_names(location, FOLDER))
     if moved or interrupted or read_control(location, INIT_CLAIM) is not None:
-        from omnigraph.writes.recovery import recover_all
+        from omnigraph.writes.recovery import resolved
 
-        with repository.lock() as lock:
-            if moved:
+        if moved:
+            with repository.lock():
                 settle(repository.objects, TABLE_FOLDERS)
-            recover_all(repository, lock)
+        with resolved(repository):
             repository.objects.delete(INIT_CLAIM)
     return repository

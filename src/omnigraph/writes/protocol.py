@@ -17,7 +17,6 @@ from __future__ import annotations
 import datetime as dt
 import random
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -32,7 +31,6 @@ from omnigraph.errors import (
     OmnigraphError,
     PreconditionFailed,
     ReadSetConflict,
-    RecoveryRequired,
     StorageError,
     UsageError,
 )
@@ -43,14 +41,9 @@ from omnigraph.storage.lock import EffectLock
 from omnigraph.storage.rebase import rebased
 from omnigraph.storage.staged import staged_files
 from omnigraph.storage.tables import StagedWrite, TableRef, Tables, TableSnapshot
+from omnigraph.writes.fencing import restore_id, transaction_id, undo_strays
 from omnigraph.writes.recheck import Reads, recheck
-from omnigraph.writes.recovery import (
-    as_published,
-    planned_commit,
-    reclaim_fork,
-    recover,
-    recover_all,
-)
+from omnigraph.writes.recovery import as_published, planned_commit, reclaim_fork, resolved
 from omnigraph.writes.sidecar import Sidecar, SidecarTable
 from omnigraph.writes.signs import sign_of_life
 from omnigraph.writes.view import View
@@ -140,7 +133,6 @@ class _PreparedTable:
     change: Change
     staged: StagedWrite | None
     ref: TableRef
-    transaction_id: str
 
     @property
     def is_fork(self) -> bool:
@@ -259,7 +251,7 @@ def _prepare(repository: Repository, request: WriteRequest, base: BranchState) -
 
 
 def _made_anew(branch: str) -> ReadSetConflict:
-    text = f"branch `{branch}` was deleted and made anew while this write was prepared"
+    text = f"branch `{branch}` was made anew, or restored, while this write was prepared"
     return ReadSetConflict(text, changed=("branch",))
 
 
@@ -274,10 +266,10 @@ def _stage(repository: Repository, request: WriteRequest, base: BranchState) -> 
         if table.branch == base.native:
             staged = change.stage(repository.tables, view.table(name).snapshot)
             if staged is not None:
-                tables.append(_PreparedTable(table, change, staged, target, staged.transaction_id))
+                tables.append(_PreparedTable(table, change, staged, target))
         else:
             # Its files belong below the fork, which is made under the lock.
-            tables.append(_PreparedTable(table, change, None, target, str(uuid.uuid4())))
+            tables.append(_PreparedTable(table, change, None, target))
     return _Prepared(base, view.reads, tuple(tables))
 
 
@@ -286,30 +278,30 @@ def _stage(repository: Repository, request: WriteRequest, base: BranchState) -> 
 
 def _under_lock(repository: Repository, request: WriteRequest, prepared: _Prepared) -> WriteResult:
     outcomes = {item.table.name: item.change.outcome for item in prepared.tables}
-    with repository.lock() as lock:
+    with resolved(repository) as lock:
         failpoints.hit("write.locked")
-        recover_all(repository, lock)
         now = _now(repository, request, prepared.base)
         if now.head != prepared.base.head:
             earlier = _check_conditions(repository, request, now)
             if earlier is not None:
                 return earlier
             prepared = _caught_up(repository, prepared, now)
-        _check_tables(repository, prepared.tables)
+        _check_tables(repository, lock, now, prepared.tables)
         failpoints.hit("write.revalidated")
         sidecar = _arm(repository, request, now, prepared.tables)
         try:
             failpoints.hit("write.armed")
             commit = _effects(repository, lock, now, sidecar, prepared.tables)
         except Exception as error:
-            commit = _resolve(repository, lock, sidecar, error)
+            failure = error
+        else:
+            # The commit is visible. A sidecar that cannot be deleted is found and removed by the
+            # next writer: no reason to tell the caller that the write has failed.
+            with suppress(StorageError):
+                repository.objects.delete(sidecar.path)
+            failpoints.hit("write.finished")
             return WriteResult(commit, outcomes)
-        # The commit is visible. A sidecar that cannot be deleted is found and removed by the next
-        # writer: no reason to tell the caller that the write has failed.
-        with suppress(StorageError):
-            repository.objects.delete(sidecar.path)
-        failpoints.hit("write.finished")
-        return WriteResult(commit, outcomes)
+    return WriteResult(_resolve(repository, sidecar, failure), outcomes)
 
 
 def _now(repository: Repository, request: WriteRequest, base: BranchState) -> BranchState:
@@ -318,7 +310,7 @@ def _now(repository: Repository, request: WriteRequest, base: BranchState) -> Br
         now = repository.history.read(request.branch)
     except NotFound as error:
         raise _Stale(error) from None
-    if now.identity != base.identity:
+    if now.identity != base.identity or now.epoch != base.epoch:
         raise _Stale(_made_anew(request.branch))
     return now
 
@@ -353,7 +345,12 @@ def _rebased(repository: Repository, item: _PreparedTable, now: BranchState) -> 
     return replace(item, table=new, staged=staged)
 
 
-def _check_tables(repository: Repository, prepared: Sequence[_PreparedTable]) -> None:
+def _check_tables(
+    repository: Repository,
+    lock: EffectLock,
+    now: BranchState,
+    prepared: Sequence[_PreparedTable],
+) -> None:
     """Check that the tables are as published, and that what was staged is still there."""
     for item in prepared:
         if item.is_fork:
@@ -361,13 +358,10 @@ def _check_tables(repository: Repository, prepared: Sequence[_PreparedTable]) ->
             assert item.ref.branch is not None
             reclaim_fork(repository, item.ref.path, item.ref.branch)
             continue
-        head = repository.tables.head(item.ref, item.table.version)
-        if head != item.table.version:
-            raise RecoveryRequired(
-                f"{item.table.key} is at version {head}, but version {item.table.version} is"
-                " published and no interrupted write explains the difference: another program"
-                " wrote to the table. Run `omnigraph repair`"
-            )
+        if repository.tables.head(item.ref, item.table.version) != item.table.version:
+            undo_strays(repository, lock, now, [i.table for i in prepared if not i.is_fork])
+            text = f"{item.table.key} had to be put back first; read again and repeat this write"
+            raise _Stale(ReadSetConflict(text, changed=(item.table.key,)))
         assert item.staged is not None
         if missing := repository.objects.missing(staged_files(item.staged)):
             raise _Stale(
@@ -385,6 +379,8 @@ def _arm(
     base: BranchState,
     prepared: Sequence[_PreparedTable],
 ) -> Sidecar:
+    operation_id = new_ulid()
+    ids = [transaction_id(operation_id, number) for number in range(len(prepared))]
     tables = tuple(
         SidecarTable(
             str(item.table.identity),
@@ -394,13 +390,13 @@ def _arm(
             item.table.version,
             (item.table.branch or "") if item.is_fork else None,
             item.change.kind,
-            item.transaction_id,
-            str(uuid.uuid4()),
+            id,
+            restore_id(id),
         )
-        for item in prepared
+        for item, id in zip(prepared, ids, strict=True)
     )
     sidecar = Sidecar(
-        new_ulid(),
+        operation_id,
         request.writer,
         request.branch,
         base.identity,
@@ -431,7 +427,9 @@ def _effects(
         staged = item.staged or _fork_and_stage(repository, item)
         staged = repository.tables.merge_tiers(staged)
         failpoints.hit("write.tiers_merged")
-        made = repository.tables.commit_staged(staged)
+        lock.check()
+        failpoints.hit("write.table_committing")
+        made = repository.tables.commit_staged(replace(staged, transaction_id=note.transaction_id))
         failpoints.hit("write.table_committed")
         done.append(structs.replace(note, version=made.version, rows=made.rows))
     sidecar = sidecar.confirmed(tuple(done))
@@ -440,6 +438,7 @@ def _effects(
     published = [as_published(t, t.version or 0, t.rows or 0) for t in sidecar.tables]
     commit = planned_commit(sidecar, base, published)
     lock.check()
+    failpoints.hit("write.publishing")
     repository.history.publish(base, commit, published)
     failpoints.hit("write.published")
     return commit
@@ -447,22 +446,29 @@ def _effects(
 
 def _fork_and_stage(repository: Repository, item: _PreparedTable) -> StagedWrite:
     assert item.ref.branch is not None
+    failpoints.hit("write.forking")
     repository.tables.create_branch(item.table.ref, item.table.version, item.ref.branch)
     failpoints.hit("write.forked")
     staged = item.change.stage(repository.tables, repository.tables.open(item.ref))
     assert staged is not None
-    return replace(staged, transaction_id=item.transaction_id)
+    return staged
 
 
-def _resolve(
-    repository: Repository, lock: EffectLock, sidecar: Sidecar, error: Exception
-) -> Commit:
-    """A failure after arming: finish or undo the write here and now, if that is possible."""
+def _resolve(repository: Repository, sidecar: Sidecar, failure: Exception) -> Commit:
+    """A failure after arming: finish or undo the write here and now, if that is possible.
+
+    The lock is taken anew, because having lost it may be the failure. Somebody else may have
+    finished or undone the write by now.
+    """
+    commit: Commit | None = None
     try:
-        outcome = recover(repository, lock, sidecar)
+        with resolved(repository, sidecar), suppress(NotFound):
+            commit = repository.history.commit(sidecar.commit_id)
     except Exception:
         # The sidecar is still there: the next writer, or the next open, resolves it.
-        raise error from None
-    if outcome.commit == sidecar.commit_id:
-        return repository.history.commit(sidecar.commit_id)
-    raise error
+        raise failure from None
+    if commit is not None:
+        return commit
+    if isinstance(failure, ReadSetConflict):
+        raise _Stale(failure) from None
+    raise failure

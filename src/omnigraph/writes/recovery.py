@@ -1,66 +1,68 @@
-"""Recovery: what becomes of a write whose writer died.
+"""Recovery: what becomes of a write whose writer died, or lost its lease.
 
 Runs under the effect lock, on the next write or read-write open in any process. It may itself be
 killed at any point and run again: every step either changes nothing or can be recognised by the
-ids that the sidecar fixed beforehand. All tables of a write share one fate.
+ids that the sidecar fixed beforehand. All tables of a write share one fate. On object stores the
+writer may only have been paused: `fencing` keeps out what it still does.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass, replace
-from enum import Enum, auto
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from msgspec import structs
-
 from omnigraph import failpoints
-from omnigraph.errors import NotFound, RecoveryRequired
+from omnigraph.compute.ulids import new_ulid
+from omnigraph.errors import NotFound, ReadSetConflict, RecoveryRequired
 from omnigraph.history.manifest import MAIN, Commit, PublishedTable
 from omnigraph.history.names import is_internal
 from omnigraph.history.repository import Repository
 from omnigraph.history.store import BranchState
 from omnigraph.storage.lock import EffectLock
 from omnigraph.writes.audit import Recovery, record
+from omnigraph.writes.fencing import are_explained, publish, put_back, recovery_commit
 from omnigraph.writes.sidecar import Sidecar, SidecarTable, list_sidecars, read_sidecar
 
-ACTOR = "omnigraph:recovery"
+#: How often what a recovery has begun is taken up again after it has lost its lease.
+_ATTEMPTS = 5
 
 
-class _Movement(Enum):
-    """What happened to a table since the sidecar was written."""
+@contextmanager
+def resolved(repository: Repository, begun: Sidecar | None = None) -> Iterator[EffectLock]:
+    """Hold the effect lock, with every interrupted write resolved.
 
-    NONE = auto()
-    OURS = auto()
-    UNDONE = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A table of a sidecar as it is now. `head` is None when a planned fork is not there."""
-
-    table: SidecarTable
-    movement: _Movement
-    head: int | None
-
-
-def recover_all(repository: Repository, lock: EffectLock) -> list[Recovery]:
-    """Resolve every sidecar. The caller holds the effect lock.
+    Args:
+        repository: The graph.
+        begun: A write to be resolved even if another recovery has deleted its sidecar by now.
 
     Raises:
         RecoveryRequired: A write cannot be resolved without a person. It is kept as it is.
+        ReadSetConflict: The lease ran out again and again.
     """
-    outcomes = []
-    for path in list_sidecars(repository.objects):
-        sidecar = read_sidecar(repository.objects, path)
-        if sidecar is not None:
-            failpoints.hit("recovery.listed")
-            outcomes.append(recover(repository, lock, sidecar))
-    return outcomes
+    for attempt in range(_ATTEMPTS):
+        with repository.lock() as lock:
+            try:
+                if begun is not None:
+                    recover(repository, lock, begun)
+                for path in list_sidecars(repository.objects):
+                    begun = read_sidecar(repository.objects, path)
+                    if begun is not None:
+                        failpoints.hit("recovery.listed")
+                        recover(repository, lock, begun)
+            except ReadSetConflict:
+                # The lease ran out. Whoever has it now may be done with this write by now, and
+                # not know what was still on its way from here: that is looked after.
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+                continue
+            yield lock
+            return
 
 
 def recover(repository: Repository, lock: EffectLock, sidecar: Sidecar) -> Recovery:
-    """Resolve one interrupted write. The caller holds the effect lock."""
+    """Resolve one interrupted write, once more if need be. The caller holds the effect lock."""
     try:
         base = repository.history.read(sidecar.branch)
     except NotFound:
@@ -70,15 +72,12 @@ def recover(repository: Repository, lock: EffectLock, sidecar: Sidecar) -> Recov
     visible = _visible_outcome(repository, base, sidecar)
     if visible is not None:
         kind = "Finished" if visible == sidecar.commit_id else "RolledBack"
-        _drop_forks(repository, base, sidecar)
+        _put_back(repository, lock, base, sidecar, new_ulid(), fence=False)
+        _drop_forks(repository, lock, sidecar)
         return _conclude(repository, sidecar, kind, visible, _versions(sidecar))
-    found = [_inspect(repository, sidecar, table) for table in sidecar.tables]
-    if all(f.movement is _Movement.NONE for f in found):
-        _drop_forks(repository, base, sidecar)
-        return _conclude(repository, sidecar, "Discarded", None, [])
-    if all(f.movement is _Movement.OURS for f in found) and base.head == sidecar.head:
-        return _roll_forward(repository, lock, base, sidecar, found)
-    return _roll_back(repository, lock, base, sidecar, found)
+    if base.head == sidecar.head and all(_is_done(repository, table) for table in sidecar.tables):
+        return _roll_forward(repository, lock, base, sidecar)
+    return _roll_back(repository, lock, base, sidecar)
 
 
 def _visible_outcome(repository: Repository, base: BranchState, sidecar: Sidecar) -> str | None:
@@ -93,21 +92,73 @@ def _visible_outcome(repository: Repository, base: BranchState, sidecar: Sidecar
     return None
 
 
-def _inspect(repository: Repository, sidecar: Sidecar, table: SidecarTable) -> _Found:
-    tables = repository.tables
-    if table.fork_of is not None and table.branch not in tables.branches(table.path):
-        return _Found(table, _Movement.NONE, None)
-    after = tables.versions_after(table.ref, table.expected_version)
-    head = table.expected_version + len(after)
-    made = [v.transaction_id for v in after]
-    if head == table.expected_version:
-        return _Found(table, _Movement.NONE, head)
-    if made == [table.transaction_id]:
-        return _Found(table, _Movement.OURS, head)
-    if made == [table.transaction_id, table.restore_id]:
-        return _Found(table, _Movement.UNDONE, head)
+def _is_done(repository: Repository, table: SidecarTable) -> bool:
+    """True when the planned commit, and nothing else, came on top of the expected version."""
+    if table.fork_of is not None and table.branch not in repository.tables.branches(table.path):
+        return False
+    above = repository.tables.versions_after(table.ref, table.expected_version)
+    return [version.transaction_id for version in above] == [table.transaction_id]
+
+
+def _roll_forward(
+    repository: Repository, lock: EffectLock, base: BranchState, sidecar: Sidecar
+) -> Recovery:
+    """All effects are there: publish them as the dead writer would have."""
+    published = []
+    for table in sidecar.tables:
+        version = table.expected_version + 1
+        rows = table.rows
+        if rows is None:
+            rows = repository.tables.open(table.ref, version).count()
+        published.append(as_published(table, version, rows))
+    commit = planned_commit(sidecar, base, published)
+    publish(repository, lock, base, commit, published)
+    outcomes = [(table, table.expected_version + 1) for table in sidecar.tables]
+    return _conclude(repository, sidecar, "RolledForward", commit.id, outcomes)
+
+
+def _roll_back(
+    repository: Repository, lock: EffectLock, base: BranchState, sidecar: Sidecar
+) -> Recovery:
+    """Some effects are missing, or the branch moved on: undo the effects that are there."""
+    moved = False
+    for table in sidecar.tables:
+        moved |= _has_moved(repository, base, sidecar, table)
+    commit = _put_back(
+        repository,
+        lock,
+        base,
+        sidecar,
+        sidecar.rollback_commit_id,
+        fence=not repository.location.is_local,
+    )
+    _drop_forks(repository, lock, sidecar)
+    if not moved:
+        return _conclude(repository, sidecar, "Discarded", commit, [])
+    # The log tells the version whose content is back, not the commit that brought it back.
+    outcomes = [(table, table.expected_version) for table in sidecar.tables]
+    return _conclude(repository, sidecar, "RolledBack", commit, outcomes)
+
+
+def _has_moved(
+    repository: Repository, base: BranchState, sidecar: Sidecar, table: SidecarTable
+) -> bool:
+    """True when there is something to undo.
+
+    Raises:
+        RecoveryRequired: Another program wrote to the table.
+    """
+    now = base.state.tables.get(table.table)
+    version = table.expected_version
+    if now is not None and now.ref == table.ref:
+        version = now.version
+    elif table.fork_of is None or table.branch not in repository.tables.branches(table.path):
+        return False
+    above = repository.tables.versions_after(table.ref, version)
+    if are_explained(repository, above, (table.transaction_id,)):
+        return bool(above)
     raise RecoveryRequired(
-        f"{table.key} moved from version {table.expected_version} to {head} in a way that the"
+        f"{table.key} moved from version {version} to {above[-1].version} in a way that the"
         f" interrupted write {sidecar.operation_id} does not explain: another program wrote to"
         f" {repository.location.child(table.path)}. Nothing was changed. Look at it, then run"
         " `omnigraph repair`",
@@ -115,71 +166,36 @@ def _inspect(repository: Repository, sidecar: Sidecar, table: SidecarTable) -> _
     )
 
 
-def _roll_forward(
+def _put_back(
     repository: Repository,
     lock: EffectLock,
     base: BranchState,
     sidecar: Sidecar,
-    found: list[_Found],
-) -> Recovery:
-    """All effects are there: publish them as the dead writer would have."""
-    published = []
-    for item in found:
-        version = item.table.expected_version + 1
-        rows = item.table.rows
-        if rows is None:
-            rows = repository.tables.open(item.table.ref, version).count()
-        published.append(as_published(item.table, version, rows))
-    commit = planned_commit(sidecar, base, published)
-    lock.check()
-    repository.history.publish(base, commit, published)
-    failpoints.hit("recovery.published")
-    outcomes = [(f.table, f.table.expected_version + 1) for f in found]
-    return _conclude(repository, sidecar, "RolledForward", commit.id, outcomes)
-
-
-def _roll_back(
-    repository: Repository,
-    lock: EffectLock,
-    base: BranchState,
-    sidecar: Sidecar,
-    found: list[_Found],
-) -> Recovery:
-    """Some effects are missing, or the branch moved on: undo the effects that are there."""
-    tables = repository.tables
+    commit_id: str,
+    *,
+    fence: bool,
+) -> str | None:
+    """Give the tables that the branch has its published content; gives the commit, if any."""
     restored: list[PublishedTable] = []
-    for item in found:
-        table = item.table
-        if table.fork_of is not None or item.movement is _Movement.NONE:
+    for table in sidecar.tables:
+        now = base.state.tables.get(table.table)
+        if now is None or now.ref != table.ref:
             continue
-        if item.movement is _Movement.OURS:
-            lock.check()
-            staged = tables.stage_restore(table.ref, table.expected_version)
-            tables.commit_staged(replace(staged, transaction_id=table.restore_id))
-            failpoints.hit("recovery.table_restored")
-        now = base.state.tables[table.table]
-        restored.append(as_published(table, table.expected_version + 2, now.rows))
-    commit_id = None
-    if restored:
-        commit_id = sidecar.rollback_commit_id
-        commit = structs.replace(
-            planned_commit(sidecar, base, restored),
-            id=commit_id,
-            actor=ACTOR,
-            message=f"rolled back the interrupted write {sidecar.operation_id}",
-            idempotency_key=None,
-            request_digest=None,
+        own = (table.transaction_id,)
+        head = put_back(
+            repository, lock, table.ref, now.version, table.restore_id, own, fence=fence
         )
-        lock.check()
-        repository.history.publish(base, commit, restored)
-    failpoints.hit("recovery.published")
-    _drop_forks(repository, base, sidecar)
-    # The log tells the version whose content is back, not the commit that brought it back.
-    outcomes = [(f.table, f.table.expected_version) for f in found]
-    return _conclude(repository, sidecar, "RolledBack", commit_id, outcomes)
+        if head is not None and head != now.version:
+            restored.append(as_published(table, head, now.rows))
+    if not restored:
+        return None
+    text = f"rolled back the interrupted write {sidecar.operation_id}"
+    commit = recovery_commit(base, commit_id, text, restored)
+    publish(repository, lock, base, commit, restored)
+    return commit_id
 
 
-def _drop_forks(repository: Repository, base: BranchState, sidecar: Sidecar) -> None:
+def _drop_forks(repository: Repository, lock: EffectLock, sidecar: Sidecar) -> None:
     """Remove forks that the write made and that its branch does not read."""
     state = repository.history.read(sidecar.branch).state
     for table in sidecar.tables:
@@ -187,6 +203,7 @@ def _drop_forks(repository: Repository, base: BranchState, sidecar: Sidecar) -> 
             continue
         published = state.tables.get(table.table)
         if published is None or published.branch != table.branch:
+            lock.check()
             reclaim_fork(repository, table.path, table.branch)
 
 

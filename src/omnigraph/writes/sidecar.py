@@ -1,7 +1,7 @@
 """Sidecars: notes of writes in flight, by which anybody can finish or undo them.
 
 A sidecar is written before the first effect and deleted after the last. One that is found while
-the effect lock is held belongs to a dead writer.
+the effect lock is held belongs to a writer that died, or that has lost its lease.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SidecarTable(Struct, frozen=True):
         expected_version: The version it is written on.
         fork_of: The branch it is first forked from ("" is main); None when it is not forked.
         transaction_id: The id of the commit to be.
-        restore_id: The id of the commit that would undo it.
+        restore_id: What the ids of commits that would undo it begin with.
         version: The version it became, once confirmed; `rows` likewise.
     """
 
@@ -79,7 +79,7 @@ class Sidecar(Struct, frozen=True):
     @property
     def path(self) -> str:
         """Where the sidecar is stored."""
-        return f"{FOLDER}/{self.operation_id}.json"
+        return _path(self.operation_id)
 
     def confirmed(self, tables: tuple[SidecarTable, ...]) -> Sidecar:
         """The same write with its resulting versions."""
@@ -88,6 +88,15 @@ class Sidecar(Struct, frozen=True):
     def store(self, objects: Objects) -> None:
         """Write the sidecar."""
         objects.write(self.path, json.dumps({"format": _FORMAT, **to_builtins(self)}).encode())
+
+
+def _path(operation_id: str) -> str:
+    return f"{FOLDER}/{operation_id}.json"
+
+
+def is_stored(objects: Objects, operation_id: str) -> bool:
+    """True when a write has a sidecar."""
+    return objects.read(_path(operation_id)) is not None
 
 
 def list_sidecars(objects: Objects) -> list[str]:

@@ -1,0 +1,191 @@
+"""Fences: what a writer does after it has lost its lease never stays.
+
+A writer on an object store may be paused, lose its lease, and go on with the next request. Lance
+would re-base its table commit onto whatever others have committed since. So whoever resolves the
+write commits a restore of the published version to each of its tables: Lance refuses every
+operation that was prepared before a restore. Only a restore itself it lets pass. One that comes too
+late, by a paused recovery, is told by its transaction id, and put back by the next writer.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+from omnigraph import failpoints
+from omnigraph.compute.ulids import is_ulid, new_ulid
+from omnigraph.errors import ReadSetConflict, RecoveryRequired
+from omnigraph.history.manifest import Commit, PublishedTable
+from omnigraph.history.repository import Repository
+from omnigraph.history.store import BranchState
+from omnigraph.storage.lock import EffectLock
+from omnigraph.storage.table_ref import TableRef
+from omnigraph.storage.tables import TableVersion
+from omnigraph.writes.audit import Recovery, is_recorded, record
+from omnigraph.writes.sidecar import is_stored
+
+ACTOR = "omnigraph:recovery"
+
+#: How often a restore is repeated because something else was committed just before it.
+_ATTEMPTS = 16
+
+
+def transaction_id(operation_id: str, number: int) -> str:
+    """The id of a write's commit to one of its tables: it tells the write."""
+    return f"{operation_id}.{number}"
+
+
+def restore_id(transaction: str) -> str:
+    """The id that begins the ids of all restores that undo a commit."""
+    return f"{transaction}.restore"
+
+
+def are_explained(
+    repository: Repository, versions: Iterable[TableVersion], own: Collection[str] = ()
+) -> bool:
+    """True when interrupted writes made all these versions: resolved ones, or ones in line for it.
+
+    Args:
+        repository: The graph.
+        versions: Versions that nobody has published.
+        own: The transactions of an interrupted write that need no asking for.
+    """
+    return all(
+        version.transaction_id in own or _is_interrupted(repository, version.transaction_id)
+        for version in versions
+    )
+
+
+def _is_interrupted(repository: Repository, transaction: str | None) -> bool:
+    operation = (transaction or "").partition(".")[0]
+    if not is_ulid(operation):
+        return False
+    return is_stored(repository.objects, operation) or is_recorded(repository.tables, operation)
+
+
+def put_back(
+    repository: Repository,
+    lock: EffectLock,
+    ref: TableRef,
+    version: int,
+    restore: str,
+    own: Collection[str] = (),
+    *,
+    fence: bool = False,
+) -> int | None:
+    """Undo what was committed to a table on top of its published version; gives HEAD.
+
+    Args:
+        repository: The graph.
+        lock: The effect lock, which the caller holds.
+        ref: The table.
+        version: Its published version.
+        restore: The beginning of the restore's transaction id.
+        own: Transactions that may be undone; see `are_explained`.
+        fence: Commit a restore even if there is nothing to undo.
+
+    Returns:
+        The version to publish, or None when there is a commit of somebody else.
+    """
+    # The version tells a restore from one that another recovery had planned earlier.
+    planned = f"{restore}-{version}"
+    for _ in range(_ATTEMPTS):
+        lock.check()
+        above = repository.tables.versions_after(ref, version)
+        if not are_explained(repository, above, (*own, planned)):
+            return None
+        if above and above[-1].transaction_id == planned:
+            return above[-1].version
+        if not above and not fence:
+            return version
+        staged = repository.tables.stage_restore(ref, version)
+        lock.check()
+        failpoints.hit("recovery.table_restoring")
+        try:
+            repository.tables.commit_staged(replace(staged, transaction_id=planned))
+        except ReadSetConflict:
+            # The interrupted write was not dead, and came in between.
+            continue
+        failpoints.hit("recovery.table_restored")
+    raise ReadSetConflict(
+        f"table {ref.path} changed while an interrupted write was undone", changed=(ref.path,)
+    )
+
+
+def undo_strays(
+    repository: Repository, lock: EffectLock, base: BranchState, tables: Iterable[PublishedTable]
+) -> Recovery:
+    """Put tables back whose HEAD is not published, if interrupted writes explain it.
+
+    The caller holds the effect lock.
+
+    Raises:
+        RecoveryRequired: Somebody else has written to one of them.
+    """
+    operation = new_ulid()
+    restored: list[PublishedTable] = []
+    outcomes = []
+    for table in tables:
+        above = repository.tables.versions_after(table.ref, table.version)
+        if not above:
+            continue
+        # Named by what it undoes, a restore is explained even if its maker dies before publishing.
+        restore = restore_id(str(above[0].transaction_id).partition(".")[0])
+        head = put_back(repository, lock, table.ref, table.version, restore)
+        if head is None:
+            raise RecoveryRequired(
+                f"{table.key} is at version {above[-1].version}, but version {table.version} is"
+                " published and no interrupted write explains the difference: another program"
+                " wrote to the table. Run `omnigraph repair`"
+            )
+        restored.append(
+            PublishedTable(table.identity, table.key, table.path, head, table.branch, table.rows)
+        )
+        outcomes.append({"table": table.key, "from": above[-1].version, "to": table.version})
+    text = "undid what was left by writes that had lost their lease"
+    commit = recovery_commit(base, operation, text, restored)
+    publish(repository, lock, base, commit, restored)
+    outcome = Recovery(
+        operation,
+        commit.id,
+        "StrayUndone",
+        None,
+        base.name,
+        "recovery",
+        tuple(outcomes),
+        dt.datetime.now(dt.UTC),
+    )
+    record(repository.tables, outcome)
+    return outcome
+
+
+def publish(
+    repository: Repository,
+    lock: EffectLock,
+    base: BranchState,
+    commit: Commit,
+    tables: Sequence[PublishedTable],
+) -> None:
+    """Publish what became of an interrupted write."""
+    lock.check()
+    failpoints.hit("recovery.publishing")
+    repository.history.publish(base, commit, tables)
+    failpoints.hit("recovery.published")
+
+
+def recovery_commit(
+    base: BranchState, id: str, message: str, restored: Iterable[PublishedTable]
+) -> Commit:
+    """A commit that publishes tables whose content is back."""
+    return Commit(
+        id,
+        (base.head,),
+        base.name,
+        ACTOR,
+        dt.datetime.now(dt.UTC),
+        message,
+        base.ledger.version + 1,
+        None,
+        {t.identity: (t.version, t.branch, t.rows) for t in restored},
+    )

@@ -1,0 +1,267 @@
+"""A writer that is paused until its lease has run out, and goes on, or dies, while others write."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omnigraph.errors import ReadSetConflict, StorageError
+from omnigraph.graph import Graph, open
+from omnigraph.storage.ledger import Ledger
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import Objects
+from omnigraph.writes.sidecar import list_sidecars
+from tests.crash.children import KILLED, run_child, start_child
+from tests.crash.scenarios import (
+    SCENARIOS,
+    Scenario,
+    cities,
+    content,
+    knows,
+    make_graph,
+    people,
+    run_scenario,
+)
+from tests.s3.children import in_env
+from tests.s3.pausing import POINTS, wait_until_stopped, write_and_stop
+from tests.storage.entries import entries
+
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+#: How it ends: at which point after it went on it is killed, 0 for none; None is killed at once.
+ENDS = {"goes_on": 0, "dies": None, "dies_next": 1, "dies_later": 2}
+#: Where somebody died before, for a recovery to have something to do.
+DEAD = {"armed": "write.armed", "half": "write.table_committed", "whole": "write.confirmed"}
+WRITE_POINTS = [p for p in POINTS if p.startswith("write.")]
+RECOVERY_POINTS = [p for p in POINTS if p.startswith("recovery.")]
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("template") / "graph"
+    make_graph(str(place))
+    return place
+
+
+def upload(template: Path, place: str) -> None:
+    objects = Objects(Location.of(place))
+    for path in sorted(p for p in template.rglob("*") if p.is_file()):
+        if "__locks" not in path.parts:
+            objects.write(path.relative_to(template).as_posix(), path.read_bytes())
+    open(place).close()
+
+
+def environment() -> dict[str, str]:
+    return {k: v for k, v in os.environ.items() if k.startswith(("AWS_", "OMNIGRAPH_"))}
+
+
+class Others:
+    """Another writer, and what it was told to be written."""
+
+    def __init__(self, graph: Graph, branch: str) -> None:
+        self._graph = graph
+        self._branch = branch
+        self._count = 0
+        self.rows: dict[str, list[tuple[object, ...]]] = {"Person": [], "City": [], "Knows": []}
+
+    def write(self, *types: str) -> None:
+        """Add a row to some tables, in one commit."""
+        self._count += 1
+        name = f"other{self._count}"
+        graph, end = self._graph, "other1"
+        new: dict[str, tuple[Any, tuple[object, ...]]] = {
+            "Person": (people(graph, {name: 1}), (name, name, 1)),
+            "City": (cities(graph, [name]), (name, name)),
+            "Knows": (knows(graph, [(end, name)]), (f"{end}-{name}", end, name)),
+        }
+        graph.write_batches(
+            {type: ("append", new[type][0]) for type in types},
+            branch=self._branch,
+            actor="other",
+        )
+        for type in types:
+            self.rows[type].append(new[type][1])
+
+
+def expected(template: Path, tmp_path: Path, scenario: Scenario, took_effect: bool) -> Any:
+    """What the branch holds without the other writer."""
+    if not took_effect:
+        with open(template, mode="r") as graph:
+            return content(graph, scenario.branch)
+    place = tmp_path / "expected"
+    shutil.copytree(template, place)
+    with open(place) as graph:
+        run_scenario(graph, scenario.name, scenario.branch)
+        return content(graph, scenario.branch)
+
+
+def check_one(
+    template: Path,
+    tmp_path: Path,
+    place: str,
+    scenario: Scenario,
+    point: str,
+    skip: int = 0,
+    end: str = "goes_on",
+    dead: str | None = None,
+) -> None:
+    """Stop a writer at a point, let others write, let it go on or kill it, and look at all."""
+    upload(template, place)
+    os.environ["OMNIGRAPH_LEASE_SECONDS"] = "1.0"
+    if dead is not None:
+        code = run_child(
+            in_env, environment(), place, "two_tables", scenario.branch, DEAD[dead], "kill", 0
+        )
+        assert code == KILLED
+    dies_after = ENDS[end]
+    child = start_child(
+        write_and_stop,
+        environment(),
+        place,
+        scenario.name,
+        scenario.branch,
+        point,
+        skip,
+        dies_after or 0,
+    )
+    # The other writer is never in doubt about its own lease, however busy the machine is.
+    os.environ["OMNIGRAPH_LEASE_SECONDS"] = "15"
+    stopped = wait_until_stopped(child)
+    with open(place) as graph:
+        others = Others(graph, scenario.branch)
+        others.write("Person", "City")
+        others.write("Person", "Knows")
+        others.write("City")
+        if stopped:
+            assert child.pid is not None
+            os.kill(child.pid, signal.SIGKILL if dies_after is None else signal.SIGCONT)
+            others.write("Person")
+            others.write("City")
+        child.join(50)
+        assert child.exitcode is not None, "the child hangs"
+        note = f"{point} {skip} {end} {dead}: the child's code is {child.exitcode}"
+        assert child.exitcode in (0, 3, KILLED), note
+
+    with open(place) as graph:
+        if dead is None:
+            # What is left is undone whether or not anybody writes to these tables.
+            assert graph.check().problems == (), note
+        others._graph = graph
+        others.write("Person", "City", "Knows")
+        assert graph.check().problems == (), note
+        assert list_sidecars(graph._repository.objects) == [], note
+        commits = graph.commits(scenario.branch)
+        assert len({c.id for c in commits}) == len(commits)
+        children = [c for c in commits if c.actor == "child"]
+        done = len(children) > 0
+        if dead is None:
+            assert len(children) in ((1,) if child.exitcode == 0 else (0, 1)), note
+        else:
+            assert len(children) <= 2 and (child.exitcode != 0 or done), note
+        assert len([c for c in commits if c.actor == "other"]) == others._count, note
+        wanted = expected(template, tmp_path, scenario, done)
+        for name, rows in others.rows.items():
+            wanted[name] = sorted([*wanted[name], *rows])
+        assert content(graph, scenario.branch) == wanted, note
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("name", "point", "skip", "end"),
+    [
+        ("two_tables", "write.table_committing", 1, "goes_on"),
+        ("two_tables", "write.table_committing", 0, "dies_next"),
+        ("first_touch", "write.table_committing", 0, "goes_on"),
+        ("one_table", "write.publishing", 0, "goes_on"),
+    ],
+)
+def test_a_paused_writer_leaves_nothing_of_its_own(
+    name: str, point: str, skip: int, end: str, template: Path, tmp_path: Path, place: str
+) -> None:
+    check_one(template, tmp_path, place, BY_NAME[name], point, skip, end)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("end", ["goes_on", "dies_next"])
+def test_a_paused_recovery_leaves_nothing_of_its_own(
+    end: str, template: Path, tmp_path: Path, place: str
+) -> None:
+    scenario = BY_NAME["two_tables"]
+    check_one(template, tmp_path, place, scenario, "recovery.table_restoring", end=end, dead="half")
+
+
+@pytest.mark.parametrize("replaced", ["counter", None], ids=["by place", "by key"])
+@pytest.mark.parametrize("branch", [None, "b"])
+def test_a_publish_that_comes_late_is_refused_even_if_versions_were_dropped(
+    place: str, branch: str | None, replaced: str | None
+) -> None:
+    ledger = Ledger(Location.of(place), "ledger")
+    ledger.create(entries({"counter": 0}))
+    ledger.create_branch("b", None)
+    stale = ledger.read(branch, "true")[0]
+    # Versions that a branch was made from are not dropped, so the late publish finds its own.
+    ledger.create_branch("c", branch)
+    for number in range(1, 7):
+        now = ledger.read(branch, "true")[0]
+        ledger.publish(now, entries({"counter": number}), "counter")
+        if number == 4:
+            ledger.prune(ledger.read(branch, "true")[0], "false", 2)
+            ledger.compact(branch)
+    with pytest.raises(ReadSetConflict):
+        ledger.publish(stale, entries({"counter": 99, "late": 1}), replaced)
+    _, rows = ledger.read(branch, "true")
+    assert rows.select(["object_id", "value"]).to_pylist() == [{"object_id": "counter", "value": 6}]
+    assert ledger.metadata(branch) == {"format": "1"} and ledger.has_key(branch)
+    # And a prune that comes late drops nothing.
+    with suppress(StorageError):
+        ledger.prune(stale, "object_id = 'counter'", 1)
+    assert len(ledger.read(branch, "true")[1]) == 1
+
+
+def times(scenario: Scenario, point: str) -> int:
+    """How often a write comes by a point."""
+    if point in ("write.forking", "write.forked"):
+        return scenario.forks
+    return scenario.tables if point.startswith("write.table_") else 1
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(
+    ("name", "point", "skip"),
+    [
+        (scenario.name, point, skip)
+        for scenario in SCENARIOS
+        for point in WRITE_POINTS
+        for skip in range(times(scenario, point))
+    ],
+)
+def test_a_writer_paused_anywhere_leaves_nothing_of_its_own(
+    name: str, point: str, skip: int, end: str, template: Path, tmp_path: Path, place: str
+) -> None:
+    check_one(template, tmp_path, place, BY_NAME[name], point, skip, end)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("dead", DEAD)
+@pytest.mark.parametrize("branch", ["main", "draft"])
+@pytest.mark.parametrize("point", RECOVERY_POINTS)
+@pytest.mark.parametrize("skip", [0, 1])
+def test_a_recovery_paused_anywhere_leaves_nothing_of_its_own(
+    point: str,
+    branch: str,
+    dead: str,
+    end: str,
+    skip: int,
+    template: Path,
+    tmp_path: Path,
+    place: str,
+) -> None:
+    scenario = BY_NAME["two_tables" if branch == "main" else "first_touch"]
+    check_one(template, tmp_path, place, scenario, point, skip, end, dead)
