@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from omnigraph import failpoints
 from omnigraph.errors import OmnigraphError
 from omnigraph.graph import Graph, init, open
 from omnigraph.language.schema.arrow import table_schema
+from omnigraph.maintenance.indexes import ensure_indices
 from omnigraph.writes.batches import Batches
 
 SCHEMA = """
@@ -146,6 +148,28 @@ def scenario_write(place: str, name: str, branch: str, point: str, action: str, 
             run_scenario(graph, name, branch, "child")
         except (failpoints.FailpointError, OmnigraphError):
             raise SystemExit(3) from None
+
+
+def overtaken_write(place: str, name: str, branch: str, point: str, action: str) -> None:
+    """What the child does: a write that is prepared, overtaken by a commit, and then fails."""
+
+    def overtake() -> None:
+        with open(place) as other:
+            ensure_indices(other._repository, branch, actor="other")
+
+    with failpoints.active("write.prepared", once(overtake)):
+        scenario_write(place, name, branch, point, action, 1 if point != "write.rechecked" else 0)
+
+
+def once(work: Callable[[], None]) -> Callable[[], None]:
+    """Work that is done the first time only, and not while it is done."""
+    left = [work]
+
+    def act() -> None:
+        if left:
+            left.pop()()
+
+    return act
 
 
 def open_with(place: str, point: str, action: str) -> None:

@@ -26,7 +26,9 @@ from tests.crash.scenarios import (
     scenario_write,
 )
 
-WRITE_POINTS = [p for p in POINTS if p.startswith("write.")]
+#: Only a write that is overtaken by another commit is checked again; it has a test of its own.
+RECHECKED = "write.rechecked"
+WRITE_POINTS = [p for p in POINTS if p.startswith("write.") and p != RECHECKED]
 BRANCHES = ("main", "draft", "working")
 ALL = (*SCENARIOS, *MUTATIONS)
 
@@ -119,6 +121,29 @@ def test_a_write_that_dies_is_whole_or_absent_after_the_next_open(
             {"City": ("append", scenarios.cities(graph, ["Oslo"]))}, branch=scenario.branch
         )
         assert graph.check().problems == ()
+
+
+@pytest.mark.parametrize("action", ["raise", "kill"])
+@pytest.mark.parametrize(
+    "point", [RECHECKED, "write.tiers_merged", "write.table_committed", "write.published"]
+)
+@pytest.mark.parametrize(
+    "name", ["one_table", "two_tables", "delete", "insert", "update", "cascade"]
+)
+def test_a_write_that_was_overtaken_and_dies_is_whole_or_absent(
+    name: str, point: str, action: str, template: Path, outcomes: dict[str, tuple], tmp_path: Path
+) -> None:
+    scenario = next(s for s in ALL if s.name == name)
+    place = str(tmp_path / "graph")
+    shutil.copytree(template, place)
+    write = (scenarios.overtaken_write, place, name, scenario.branch, point, action)
+    code = run_child(*write) if action == "kill" else run_here(*write)
+    assert code == KILLED if action == "kill" else code in (0, 3)
+    with open(place) as graph:
+        took_effect = assert_sound(graph, scenario, outcomes)
+        assert took_effect or point != "write.published"
+        assert len(graph.recoveries()) == (0 if point == RECHECKED else 1)
+        assert any(c.actor == "other" for c in graph.commits())
 
 
 def run_here(work: Callable[..., None], *arguments: Any) -> int:
