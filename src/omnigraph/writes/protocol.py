@@ -43,6 +43,7 @@ from omnigraph.storage.staged import staged_files
 from omnigraph.storage.tables import StagedWrite, TableRef, Tables, TableSnapshot
 from omnigraph.writes.recovery import (
     as_published,
+    how_to_drop,
     planned_commit,
     reclaim_fork,
     recover,
@@ -319,7 +320,7 @@ def _revalidate(
             raise RecoveryRequired(
                 f"{item.table.key} is at version {head}, but version {item.table.version} is"
                 " published and no interrupted write explains the difference: another program"
-                " wrote to the table. Run `omnigraph repair`"
+                f" wrote to the table. {how_to_drop(repository, item.ref, item.table.version)}"
             )
         assert item.staged is not None
         if missing := repository.objects.missing(staged_files(item.staged)):

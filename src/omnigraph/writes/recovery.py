@@ -21,6 +21,8 @@ from omnigraph.history.names import is_internal
 from omnigraph.history.repository import Repository
 from omnigraph.history.store import BranchState
 from omnigraph.storage.lock import EffectLock
+from omnigraph.storage.table_ref import TableRef
+from omnigraph.storage.version_file import version_path
 from omnigraph.writes.audit import Recovery, record
 from omnigraph.writes.sidecar import Sidecar, SidecarTable, list_sidecars, read_sidecar
 
@@ -109,9 +111,18 @@ def _inspect(repository: Repository, sidecar: Sidecar, table: SidecarTable) -> _
     raise RecoveryRequired(
         f"{table.key} moved from version {table.expected_version} to {head} in a way that the"
         f" interrupted write {sidecar.operation_id} does not explain: another program wrote to"
-        f" {repository.location.child(table.path)}. Nothing was changed. Look at it, then run"
-        " `omnigraph repair`",
+        f" {repository.location.child(table.path)}. Nothing was changed."
+        f" {how_to_drop(repository, table.ref, table.expected_version)}",
         operation_id=sidecar.operation_id,
+    )
+
+
+def how_to_drop(repository: Repository, ref: TableRef, version: int) -> str:
+    """What a person can do about versions of a table that another program has added."""
+    folder, _, name = version_path(ref, version).rpartition("/")
+    return (
+        "Look at what it wrote. To drop it, delete the files that sort before"
+        f" {name} in {repository.location.child(folder)}, and run `omnigraph check`"
     )
 
 
