@@ -22,6 +22,7 @@ from omnigraph.history.store import BranchState
 from omnigraph.storage.lock import EffectLock
 from omnigraph.storage.table_ref import TableRef
 from omnigraph.storage.tables import TableVersion
+from omnigraph.storage.version_file import version_path
 from omnigraph.writes.audit import Recovery, is_recorded, record
 from omnigraph.writes.sidecar import is_stored
 
@@ -137,7 +138,7 @@ def undo_strays(
             raise RecoveryRequired(
                 f"{table.key} is at version {above[-1].version}, but version {table.version} is"
                 " published and no interrupted write explains the difference: another program"
-                " wrote to the table. Run `omnigraph repair`"
+                f" wrote to the table. {how_to_drop(repository, table.ref, table.version)}"
             )
         restored.append(
             PublishedTable(table.identity, table.key, table.path, head, table.branch, table.rows)
@@ -158,6 +159,15 @@ def undo_strays(
     )
     record(repository.tables, outcome)
     return outcome
+
+
+def how_to_drop(repository: Repository, ref: TableRef, version: int) -> str:
+    """What a person can do about versions of a table that another program has added."""
+    folder, _, name = version_path(ref, version).rpartition("/")
+    return (
+        "Look at what it wrote. To drop it, delete the files that sort before"
+        f" {name} in {repository.location.child(folder)}, and run `omnigraph check`"
+    )
 
 
 def publish(

@@ -22,7 +22,13 @@ from omnigraph.history.repository import Repository
 from omnigraph.history.store import BranchState
 from omnigraph.storage.lock import EffectLock
 from omnigraph.writes.audit import Recovery, record
-from omnigraph.writes.fencing import are_explained, publish, put_back, recovery_commit
+from omnigraph.writes.fencing import (
+    are_explained,
+    how_to_drop,
+    publish,
+    put_back,
+    recovery_commit,
+)
 from omnigraph.writes.sidecar import Sidecar, SidecarTable, list_sidecars, read_sidecar
 
 #: How often what a recovery has begun is taken up again after it has lost its lease.
@@ -160,8 +166,8 @@ def _has_moved(
     raise RecoveryRequired(
         f"{table.key} moved from version {version} to {above[-1].version} in a way that the"
         f" interrupted write {sidecar.operation_id} does not explain: another program wrote to"
-        f" {repository.location.child(table.path)}. Nothing was changed. Look at it, then run"
-        " `omnigraph repair`",
+        f" {repository.location.child(table.path)}. Nothing was changed."
+        f" {how_to_drop(repository, table.ref, table.expected_version)}",
         operation_id=sidecar.operation_id,
     )
 
