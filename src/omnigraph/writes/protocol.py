@@ -295,7 +295,7 @@ def _revalidate(
         if item.is_fork:
             # A fork that the manifest does not know is left from a deleted or interrupted branch.
             assert item.ref.branch is not None
-            reclaim_fork(repository, item.ref.path, item.ref.branch)
+            reclaim_fork(repository, lock, item.ref.path, item.ref.branch)
             continue
         if repository.tables.head(item.ref) != item.table.version:
             undo_strays(repository, lock, now, [i.table for i in prepared if not i.is_fork])
