@@ -253,7 +253,10 @@ def _under_lock(
     outcomes = {item.table.name: item.change.outcome for item in prepared}
     with resolved(repository) as lock:
         failpoints.hit("write.locked")
-        base = _revalidate(repository, lock, request, base, prepared)
+        try:
+            base = _revalidate(repository, lock, request, base, prepared)
+        except ReadSetConflict as conflict:
+            raise _Stale(conflict) from None
         failpoints.hit("write.revalidated")
         sidecar = _arm(repository, request, base, prepared)
         try:
