@@ -177,7 +177,6 @@ def check_one(
         ("two_tables", "write.table_committing", 1, "goes_on"),
         ("two_tables", "write.table_committing", 0, "dies_next"),
         ("first_touch", "write.table_committing", 0, "goes_on"),
-        ("one_table", "write.publishing", 0, "goes_on"),
     ],
 )
 def test_a_paused_writer_leaves_nothing_of_its_own(

@@ -182,6 +182,14 @@ def test_a_branch_can_be_made_over_the_files_of_a_killed_process(tmp_path, ledge
     assert values(ledger, "b") == {"counter": 0}
 
 
+def test_a_branch_that_somebody_else_made_first_stays_as_it_is(ledger):
+    ledger.create_branch("b", None)
+    ledger.publish(newest(ledger, "b"), entries({"counter": 5}))
+    with pytest.raises(StorageError):
+        ledger.create_branch("b", None)
+    assert values(ledger, "b") == {"counter": 5}
+
+
 def test_metadata_is_kept(ledger):
     assert ledger.metadata(None) == {"format": "1"}
     ledger.set_metadata(None, {"format": "2"})

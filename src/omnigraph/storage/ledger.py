@@ -179,11 +179,12 @@ class Ledger:
     def _checkout(self, base: LedgerVersion) -> LanceDataset:
         try:
             dataset: LanceDataset = base._dataset.checkout_version((base.branch, base.version))
-            return dataset
         except (OSError, ValueError) as error:
             if self.version(base.branch) == base.version:
                 raise
-            raise _overtaken() from error  # so long ago that the version was dropped
+            # It was so long ago that the version was dropped.
+            raise _overtaken() from error
+        return dataset
 
     def _replace(self, base: LedgerVersion, rows: pa.Table, replaced: str) -> LedgerVersion:
         """Publish new rows and one that replaces a row whose place is known.
@@ -274,10 +275,11 @@ class Ledger:
 
     def create_branch(self, name: str, source: str | None) -> None:
         """Fork the ledger; copies nothing. The caller has checked that the name is free."""
-        clear_fork(self.location, self._path, name)
+        # A caller that was paused and lost its lease finds one that somebody else made: this fails.
+        if name not in self.branches():
+            clear_fork(self.location, self._path, name)
         with self._errors():
-            dataset = self._open(source)
-            dataset.create_branch(name)
+            self._open(source).create_branch(name)
 
     def delete_branch(self, name: str) -> None:
         """Delete a branch."""

@@ -6,7 +6,14 @@ from contextlib import suppress
 
 from omnigraph import failpoints
 from omnigraph.diagnostics import did_you_mean
-from omnigraph.errors import AlreadyExists, ConflictError, NotFound, StorageError, UsageError
+from omnigraph.errors import (
+    AlreadyExists,
+    ConflictError,
+    NotFound,
+    ReadSetConflict,
+    StorageError,
+    UsageError,
+)
 from omnigraph.history.manifest import MAIN
 from omnigraph.history.names import check_name, check_new_branch, is_internal
 from omnigraph.history.repository import Repository
@@ -22,11 +29,12 @@ def create_branch(repository: Repository, name: str, source: str = MAIN) -> Bran
         NotFound: There is no source branch.
     """
     check_name(name)
-    with resolved(repository):
+    with resolved(repository) as lock:
         history = repository.history
         if source != MAIN:
             repository.history.check_branch(source)
         check_new_branch(name, history.branch_names())
+        lock.check()
         state = history.create_branch(name, source)
         failpoints.hit("branch.created")
         return BranchInfo(name, source, state.head)
@@ -41,7 +49,7 @@ def delete_branch(repository: Repository, name: str) -> None:
     """
     if name == MAIN:
         raise UsageError("the branch `main` cannot be deleted")
-    with resolved(repository):
+    with resolved(repository) as lock:
         history = repository.history
         repository.history.check_branch(name)
         children = history.children(name)
@@ -60,13 +68,14 @@ def delete_branch(repository: Repository, name: str) -> None:
                 )
         _refuse_tagged(repository, name)
         own = [t for t in history.read(name).state.tables.values() if t.branch == name]
+        lock.check()
         history.delete_branch(name)
         failpoints.hit("branch.deleted")
         # The branch is gone. What a death or a failure here leaves behind is reclaimed when the
         # name is used again.
         for table in own:
-            with suppress(StorageError):
-                reclaim_fork(repository, table.path, name)
+            with suppress(StorageError, ReadSetConflict):
+                reclaim_fork(repository, lock, table.path, name)
 
 
 def _refuse_tagged(repository: Repository, name: str) -> None:
@@ -92,21 +101,23 @@ def set_tag(repository: Repository, name: str, commit: str) -> None:
         NotFound: There is no such commit.
     """
     check_name(name, "tag")
-    with resolved(repository):
+    with resolved(repository) as lock:
         existing = repository.history.read(MAIN).state.tags.get(name)
         if existing is not None and existing != commit:
             raise AlreadyExists(
                 f"the tag `{name}` names commit {existing} already; delete it first"
             )
         repository.history.commit(commit)
+        lock.check()
         repository.history.set_tag(name, commit)
 
 
 def delete_tag(repository: Repository, name: str) -> None:
     """Remove a tag; the commit stays."""
-    with resolved(repository):
+    with resolved(repository) as lock:
         tags = repository.history.read(MAIN).state.tags
         if name not in tags:
             hint = did_you_mean(name, tags)
             raise NotFound(f"there is no tag `{name}`" + (f"; {hint}" if hint else ""))
+        lock.check()
         repository.history.set_tag(name, None)

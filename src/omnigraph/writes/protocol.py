@@ -280,13 +280,16 @@ def _under_lock(repository: Repository, request: WriteRequest, prepared: _Prepar
     outcomes = {item.table.name: item.change.outcome for item in prepared.tables}
     with resolved(repository) as lock:
         failpoints.hit("write.locked")
-        now = _now(repository, request, prepared.base)
-        if now.head != prepared.base.head:
-            earlier = _check_conditions(repository, request, now)
-            if earlier is not None:
-                return earlier
-            prepared = _caught_up(repository, prepared, now)
-        _check_tables(repository, lock, now, prepared.tables)
+        try:
+            now = _now(repository, request, prepared.base)
+            if now.head != prepared.base.head:
+                earlier = _check_conditions(repository, request, now)
+                if earlier is not None:
+                    return earlier
+                prepared = _caught_up(repository, prepared, now)
+            _check_tables(repository, lock, now, prepared.tables)
+        except ReadSetConflict as conflict:
+            raise _Stale(conflict) from None
         failpoints.hit("write.revalidated")
         sidecar = _arm(repository, request, now, prepared.tables)
         try:
@@ -317,11 +320,8 @@ def _now(repository: Repository, request: WriteRequest, base: BranchState) -> Br
 
 def _caught_up(repository: Repository, prepared: _Prepared, now: BranchState) -> _Prepared:
     """The same write on a later state of the branch, if it means the same there."""
-    try:
-        recheck(repository.tables, now.name, prepared.reads, prepared.base.state, now.state)
-        tables = tuple(_rebased(repository, item, now) for item in prepared.tables)
-    except ReadSetConflict as conflict:
-        raise _Stale(conflict) from None
+    recheck(repository.tables, now.name, prepared.reads, prepared.base.state, now.state)
+    tables = tuple(_rebased(repository, item, now) for item in prepared.tables)
     failpoints.hit("write.rechecked")
     return _Prepared(now, prepared.reads, tables)
 
@@ -356,7 +356,7 @@ def _check_tables(
         if item.is_fork:
             # A fork that the manifest does not know is left from a deleted or interrupted branch.
             assert item.ref.branch is not None
-            reclaim_fork(repository, item.ref.path, item.ref.branch)
+            reclaim_fork(repository, lock, item.ref.path, item.ref.branch)
             continue
         if repository.tables.head(item.ref, item.table.version) != item.table.version:
             undo_strays(repository, lock, now, [i.table for i in prepared if not i.is_fork])

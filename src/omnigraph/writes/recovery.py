@@ -209,11 +209,10 @@ def _drop_forks(repository: Repository, lock: EffectLock, sidecar: Sidecar) -> N
             continue
         published = state.tables.get(table.table)
         if published is None or published.branch != table.branch:
-            lock.check()
-            reclaim_fork(repository, table.path, table.branch)
+            reclaim_fork(repository, lock, table.path, table.branch)
 
 
-def reclaim_fork(repository: Repository, path: str, name: str) -> None:
+def reclaim_fork(repository: Repository, lock: EffectLock, path: str, name: str) -> None:
     """Remove a table's fork that no branch reads, and forks of it that were left behind.
 
     The caller holds the effect lock.
@@ -224,6 +223,8 @@ def reclaim_fork(repository: Repository, path: str, name: str) -> None:
         for branch in (b for b in (MAIN, *history.branch_names()) if not is_internal(b)):
             tables = history.read(branch).state.tables.values()
             keep |= {t.branch for t in tables if t.path == path and t.branch is not None}
+    # There is no taking it back: others may have made the fork anew since the lease was lost.
+    lock.check()
     repository.tables.delete_branch(path, name, keep)
 
 
