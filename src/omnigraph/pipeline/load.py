@@ -349,7 +349,7 @@ class Loading:
         before = self._lines_before(staged)
         lines = [part.faults.moved(before[part.number]) for part in staged]
         rejected = [path for part in staged if (path := part.rejected) is not None]
-        raw = {path: site.get(path) for path in rejected}
+        raw = {path: site.get(path, list[bytes]) for path in rejected}
         found = together(lines)
         whole: list[Faults] = []
         broken = [path for check in checked for path in check.broken]
