@@ -472,7 +472,8 @@ class Graph:
             idempotency_key: Makes a repeated call give the first one's commit.
             max_errors: So many faults in lines are skipped; their rows are left out.
             rejects: A folder for the lines that are wrong.
-            indexes: Build and extend indexes afterwards, when many rows came.
+            indexes: Build and extend indexes afterwards, when many rows came. If that fails, the
+                rows stay, and the result has a warning.
             progress: Is told how far it is.
 
         Raises:
@@ -499,9 +500,9 @@ class Graph:
         result = load(repository, self._settings, given, where, options, told)
         written = sum(t.inserted + t.replaced for t in result.tables.values())
         if indexes and result.commit is not None and written >= _WORTH_INDEXES:
-            told.stage("indexing", 1)
-            self.ensure_indices(branch, actor=actor)
-            told.advance(1)
+            made, warnings = self._index_after(branch, result.commit, actor, told)
+            commit = result.commit if made is None else made.id
+            result = replace(result, commit=commit, warnings=warnings)
         return result
 
     def ingest(self, source: Any, *, branch: str, base: str = MAIN, **options: Any) -> LoadResult:
@@ -575,10 +576,10 @@ class Graph:
         options = FillOptions(types, branch, actor, message, if_commit, idempotency_key)
         told = progress or Silent()
         result = fill_vectors(repository, self._settings, self._embedder, options, told)
-        if indexes and result.affected_nodes + result.affected_edges >= _WORTH_INDEXES:
-            told.stage("indexing", 1)
-            self.ensure_indices(branch, actor=actor)
-            told.advance(1)
+        written = result.affected_nodes + result.affected_edges
+        if indexes and result.commit is not None and written >= _WORTH_INDEXES:
+            made, warnings = self._index_after(branch, result.commit.id, actor, told)
+            result = replace(result, commit=made or result.commit, warnings=warnings)
         return result
 
     def mutate(
@@ -654,6 +655,29 @@ class Graph:
         repository = self._writable()
         repository.history.check_branch(branch)
         return ensure_indices(repository, branch, actor=actor)
+
+    def _index_after(
+        self, branch: str, commit: str, actor: str | None, progress: Progress
+    ) -> tuple[Commit | None, tuple[str, ...]]:
+        """Build indexes for rows that are written: a failure is no failure of the write.
+
+        Returns:
+            The commit with the indexes, if it directly follows that of the rows, and warnings.
+        """
+        progress.stage("indexing", 1)
+        try:
+            made = self.ensure_indices(branch, actor=actor).commit
+        except Exception as error:
+            said = next(iter(str(error).splitlines()), "") or type(error).__name__
+            return None, (
+                f"the rows are written, but their indexes could not be built: {said}; everything"
+                " works without them, but slower, and Graph.ensure_indices builds them",
+            )
+        progress.advance(1)
+        if made is not None and made.parents != (commit,):
+            # What others wrote in between is not what the caller has seen.
+            made = None
+        return made, ()
 
     def cleanup(
         self, *, confirm: bool = False, leftovers_older_than: timedelta = timedelta(days=1)

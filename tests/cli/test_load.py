@@ -85,7 +85,9 @@ def test_load_as_json_is_what_the_library_gives(run: Run, graph: Graph):
         "branch_created": False,
         "mode": "merge",
         "commit": graph.snapshot().commit,
+        "rows_commit": graph.snapshot().commit,
         "repeated": False,
+        "warnings": [],
         "lines": 1,
         "skipped": 0,
         "tables": [{"table": "Person", "inserted": 1, "replaced": 0, "deleted": 0}],
@@ -174,8 +176,22 @@ def test_indexes_are_left_out_when_told(run: Run, graph: Graph):
     before = len(graph.commits())
     assert run("load", "g.omni", "a.jsonl", "--no-indexes").code == 0
     assert len(graph.commits()) == before + 1
-    assert run("load", "g.omni", "a.jsonl").code == 0
+    ran = run("load", "g.omni", "a.jsonl")
+    indexes, rows, *_ = graph.commits()
+    assert ran.out.endswith(f"10,000 rows in commit {rows.id}\nindexes in commit {indexes.id}\n")
     assert len(graph.commits()) == before + 3
+
+
+def test_indexes_that_fail_are_a_warning(run: Run, graph: Graph):
+    write("a.jsonl", *(person(f"p{n}") for n in range(10_000)))
+    with failpoints.active("write.prepared", "raise", skip=1):
+        ran = run("load", "g.omni", "a.jsonl")
+    assert ran.code == 0
+    assert ran.out.endswith(f"10,000 rows in commit {graph.snapshot().commit}\n")
+    assert "warning: the rows are written, but their indexes could not be built" in ran.err
+    with failpoints.active("write.prepared", "raise", skip=1):
+        ran = run("load", "g.omni", "a.jsonl", "--json")
+    assert (ran.code, len(ran.json["warnings"])) == (0, 1)
 
 
 # --- faults ---

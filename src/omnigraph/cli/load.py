@@ -284,7 +284,11 @@ def _print(output: Output, result: LoadResult, types: Sequence[str], rejects: st
         ]
         output.table(table(head, rows, right=head[1:]))
         written = sum(t.inserted + t.replaced for t in result.tables.values())
-        output.result(f"{counted(written, 'row')} in commit {result.commit}")
+        output.result(f"{counted(written, 'row')} in commit {result.rows_commit}")
+        if result.commit != result.rows_commit:
+            output.result(f"indexes in commit {result.commit}")
+    for warning in result.warnings:
+        output.warning(warning)
     if result.skipped:
         _print_skipped(output, result, rejects)
 

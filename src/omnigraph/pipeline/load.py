@@ -57,7 +57,10 @@ class LoadResult:
     Attributes:
         branch: Where it was loaded to.
         mode: How.
-        commit: The commit; None when the input was empty.
+        commit: The head of the branch afterwards, unless others wrote meanwhile; None when nothing
+            was written. With indexes that were built it is their commit, which follows that of
+            the rows.
+        rows_commit: The commit that the rows came with.
         tables: Per type how many rows are new, replaced and gone.
         lines: How many lines, or rows, the input has.
         skipped: How many of them were left out because of faults.
@@ -65,6 +68,7 @@ class LoadResult:
         base_branch: What the branch was made from, if `ingest` made it.
         branch_created: True when `ingest` made the branch.
         repeated: The load was done before, under the same idempotency key.
+        warnings: What went wrong after the rows were written, such as a failed build of indexes.
     """
 
     branch: str
@@ -77,6 +81,8 @@ class LoadResult:
     base_branch: str | None = None
     branch_created: bool = False
     repeated: bool = False
+    rows_commit: str | None = None
+    warnings: Sequence[str] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Give the result as plain values."""
@@ -86,7 +92,9 @@ class LoadResult:
             "branch_created": self.branch_created,
             "mode": self.mode,
             "commit": self.commit,
+            "rows_commit": self.rows_commit,
             "repeated": self.repeated,
+            "warnings": list(self.warnings),
             "lines": self.lines,
             "skipped": self.skipped,
             "faults": [fault.to_dict() for fault in self.faults],
@@ -212,15 +220,17 @@ class Loading:
             made = write(self.repository, request)
         finally:
             self._tidy()
+        commit = None if made.commit is None else made.commit.id
         return LoadResult(
             options.branch,
             options.mode,
-            None if made.commit is None else made.commit.id,
+            commit,
             made.tables,
             self.lines,
             self.bad,
             tuple(self.skipped.shown),
             repeated=made.repeated,
+            rows_commit=commit,
         )
 
     # --- a load that others stage ---
