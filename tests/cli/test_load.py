@@ -67,7 +67,7 @@ def test_load_writes_one_commit_and_tells_what_is_in_it(run: Run, graph: Graph):
         "type    inserted  replaced  deleted\n"
         "Person         1         1\n"
         "Knows          1\n"
-        f"3 rows in commit {commit.id}\n",
+        f"3 rows in commit {commit.id}, on {commit.parents[0]}\n",
         f"graph {graph.location}, branch main\n",
     )
     assert (commit.actor, commit.message) == ("eve", "people")
@@ -86,6 +86,7 @@ def test_load_as_json_is_what_the_library_gives(run: Run, graph: Graph):
         "mode": "merge",
         "commit": graph.snapshot().commit,
         "rows_commit": graph.snapshot().commit,
+        "base_commit": graph.commits()[1].id,
         "repeated": False,
         "warnings": [],
         "lines": 1,
@@ -178,7 +179,9 @@ def test_indexes_are_left_out_when_told(run: Run, graph: Graph):
     assert len(graph.commits()) == before + 1
     ran = run("load", "g.omni", "a.jsonl")
     indexes, rows, *_ = graph.commits()
-    assert ran.out.endswith(f"10,000 rows in commit {rows.id}\nindexes in commit {indexes.id}\n")
+    assert ran.out.endswith(
+        f"10,000 rows in commit {rows.id}, on {rows.parents[0]}\nindexes in commit {indexes.id}\n"
+    )
     assert len(graph.commits()) == before + 3
 
 
@@ -187,7 +190,7 @@ def test_indexes_that_fail_are_a_warning(run: Run, graph: Graph):
     with failpoints.active("write.prepared", "raise", skip=1):
         ran = run("load", "g.omni", "a.jsonl")
     assert ran.code == 0
-    assert ran.out.endswith(f"10,000 rows in commit {graph.snapshot().commit}\n")
+    assert f"10,000 rows in commit {graph.snapshot().commit}, on" in ran.out
     assert "warning: the rows are written, but their indexes could not be built" in ran.err
     with failpoints.active("write.prepared", "raise", skip=1):
         ran = run("load", "g.omni", "a.jsonl", "--json")

@@ -56,6 +56,28 @@ def test_what_others_write_before_the_indexes_is_not_hidden(graph):
         graph.load(NOTES, type="Note", if_commit=result.commit)
 
 
+@pytest.mark.parametrize("mode", ["append", "merge", "overwrite"])
+def test_a_load_names_the_commit_that_it_was_prepared_on(graph, mode):
+    base = graph.snapshot().commit
+    result = graph.load(pa.table({"name": ["Ada"]}), type="Person", mode=mode)
+    assert (result.base_commit, result.commit) == (base, graph.snapshot().commit)
+    assert result.to_dict()["base_commit"] == base
+
+
+def test_a_load_that_is_prepared_again_names_the_newer_commit(graph):
+    other = omnigraph.open(graph.location)
+
+    def interfere() -> None:
+        del failpoints._active["write.prepared"]
+        interfered.append(other.load(pa.table({"name": ["Bo"]}), type="Person").commit)
+        failpoints._active["write.prepared"] = lambda: None
+
+    interfered: list[str | None] = []
+    with failpoints.active("write.prepared", interfere):
+        result = graph.load(pa.table({"name": ["Ada"]}), type="Person")
+    assert [result.base_commit] == interfered
+
+
 def test_a_failed_build_of_indexes_is_a_warning(graph):
     with failpoints.active("write.prepared", "raise", skip=1):
         result = graph.load(NOTES, type="Note")

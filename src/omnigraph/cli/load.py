@@ -278,13 +278,14 @@ def _print(output: Output, result: LoadResult, types: Sequence[str], rejects: st
     else:
         head = ["type", "inserted", "replaced", "deleted"]
         done = [(name, result.tables[name]) for name in types if name in result.tables]
-        rows = [
+        counts = [
             [name, *(f"{n:,}" if n else "" for n in (t.inserted, t.replaced, t.deleted))]
             for name, t in done
         ]
-        output.table(table(head, rows, right=head[1:]))
+        output.table(table(head, counts, right=head[1:]))
         written = sum(t.inserted + t.replaced for t in result.tables.values())
-        output.result(f"{counted(written, 'row')} in commit {result.rows_commit}")
+        rows = counted(written, "row")
+        output.result(f"{rows} in commit {result.rows_commit}, on {result.base_commit}")
         if result.commit != result.rows_commit:
             output.result(f"indexes in commit {result.commit}")
     for warning in result.warnings:

@@ -61,6 +61,8 @@ class LoadResult:
             was written. With indexes that were built it is their commit, which follows that of
             the rows.
         rows_commit: The commit that the rows came with.
+        base_commit: The commit that the load was prepared on: what its rows were checked against,
+            and what an overwrite has replaced.
         tables: Per type how many rows are new, replaced and gone.
         lines: How many lines, or rows, the input has.
         skipped: How many of them were left out because of faults.
@@ -82,6 +84,7 @@ class LoadResult:
     branch_created: bool = False
     repeated: bool = False
     rows_commit: str | None = None
+    base_commit: str | None = None
     warnings: Sequence[str] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -93,6 +96,7 @@ class LoadResult:
             "mode": self.mode,
             "commit": self.commit,
             "rows_commit": self.rows_commit,
+            "base_commit": self.base_commit,
             "repeated": self.repeated,
             "warnings": list(self.warnings),
             "lines": self.lines,
@@ -231,6 +235,8 @@ class Loading:
             tuple(self.skipped.shown),
             repeated=made.repeated,
             rows_commit=commit,
+            # The protocol publishes only on the state that a write was prepared on.
+            base_commit=None if made.commit is None else made.commit.parents[0],
         )
 
     # --- a load that others stage ---
