@@ -237,6 +237,21 @@ def test_bad_lines_are_kept_in_a_folder(run: Run, graph: Graph):
     assert Path("bad/rejected.jsonl").read_text() == person("Cy", "old") + "\n"
 
 
+def test_bad_lines_do_not_overwrite_what_is_loaded(run: Run, graph: Graph):
+    write("a.jsonl", person("Bo", "many"), person("Cy", "many"))
+    assert run("load", "g.omni", "a.jsonl", "--rejects", "bad").code == 1
+    mended = person("Bo", 1) + "\n" + person("Cy", "more") + "\n"
+    Path("bad/rejected.jsonl").write_text(mended)
+    Path("link.jsonl").symlink_to("bad/rejected.jsonl")
+    for source in ("bad/rejected.jsonl", "bad", "link.jsonl"):
+        ran = run("load", "g.omni", source, "--rejects", "bad")
+        assert ran.code == 2
+        assert "would be overwritten" in ran.err and "another folder than bad" in ran.err
+    assert Path("bad/rejected.jsonl").read_text() == mended
+    assert run("load", "g.omni", "bad/rejected.jsonl", "--rejects", "worse").code == 1
+    assert Path("worse/rejected.jsonl").read_text() == person("Cy", "more") + "\n"
+
+
 def test_bad_lines_are_left_out_when_allowed(run: Run, graph: Graph):
     write("a.jsonl", person("Bo"), person("Cy", "old"))
     ran = run("load", "g.omni", "a.jsonl", "--max-errors", "1", "--rejects", "bad")

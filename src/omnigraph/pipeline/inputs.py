@@ -74,6 +74,7 @@ class Block:
         lines: How many lines there are.
         rejected: The lines that gave no row, as they are.
         bad: How many lines, or rows, have faults.
+        unfit: The file is not what it should be from here on; no fault of it may be left out.
     """
 
     rows: Mapping[str, Rows]
@@ -83,6 +84,7 @@ class Block:
     bad: int = 0
     text: bytes = b""
     before: int = 0
+    unfit: bool = False
 
 
 #: A file, a folder or a pattern, or several of them.
@@ -271,7 +273,10 @@ def _blocks(part: Part, catalog: Catalog) -> Iterator[Block]:
     assert type is not None
     for block in read_csv(part.path, part.file, part.compression, type, part.columns):
         rows = {type.name: Rows(block.table, block.lines)}
-        yield Block(rows, block.faults, block.count, [], block.count - block.table.num_rows)
+        bad = block.count - block.table.num_rows
+        yield Block(
+            {} if block.unfit else rows, block.faults, block.count, [], bad, unfit=block.unfit
+        )
 
 
 def _with_ids(rows: pa.Table, type: NodeType | EdgeType | None) -> pa.Table:

@@ -8,6 +8,7 @@ ten billion.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -40,6 +41,8 @@ from omnigraph.writes.protocol import Change, TableOutcome, WriteRequest, write
 from omnigraph.writes.view import View
 
 MODES = ("append", "merge", "overwrite")
+#: The files in a folder for lines that are wrong: the lines, and what is wrong with them.
+_REJECTED, _FAULTS = "rejected.jsonl", "faults.jsonl"
 #: Into how many buckets keys are divided for each task that runs at a time, at least.
 _BUCKETS = 2
 #: How many bytes of input have their keys in one bucket: it has to fit into memory.
@@ -210,6 +213,8 @@ class Loading:
             and not options.rejects.is_dir()
         ):
             raise UsageError(f"{options.rejects} is a file; give a folder for lines that are wrong")
+        if options.rejects is not None:
+            self._refuse_rejects_as_input(options.rejects)
         request = WriteRequest(
             options.branch,
             self._prepare,
@@ -405,13 +410,24 @@ class Loading:
             seen[known.path] = before[part.number] + part.lines
         return before
 
+    def _refuse_rejects_as_input(self, folder: Path) -> None:
+        """Lines that were rejected before and are mended now are not overwritten."""
+        sources = {p.path: p.file for p in self.parts if os.path.exists(p.path)}
+        for place in (folder / _REJECTED, folder / _FAULTS):
+            for path, file in sources.items():
+                if place.exists() and place.samefile(path):
+                    raise UsageError(
+                        f"{file} is loaded, and would be overwritten by the lines that are wrong:"
+                        f" give another folder than {folder} for them"
+                    )
+
     def _keep_rejected(self, faults: Faults, lines: Sequence[bytes]) -> None:
         folder = self.options.rejects
         assert folder is not None
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "rejected.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
+        (folder / _REJECTED).write_bytes(b"".join(line + b"\n" for line in lines))
         told = [json.dumps(fault.to_dict(), ensure_ascii=False) for fault in faults.shown]
-        (folder / "faults.jsonl").write_text("".join(f"{line}\n" for line in told))
+        (folder / _FAULTS).write_text("".join(f"{line}\n" for line in told))
 
     def _changes(
         self, site: Site, staged: Sequence[StagedPart], checked: Sequence[Checked]

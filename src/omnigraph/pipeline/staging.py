@@ -138,6 +138,7 @@ class _Staging:
     def add(self, block: Block) -> None:
         self.made.lines += block.lines
         self.faults.append(block.faults)
+        self.made.unfit |= block.unfit
         wrong: list[Ints] = []
         for name, rows in block.rows.items():
             type = self.site.catalog.table(name)
