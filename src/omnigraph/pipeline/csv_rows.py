@@ -79,8 +79,7 @@ def read_csv(
                 quoted_strings_can_be_null=False,
             ),
         )
-        for batch in reader:
-            table = pa.Table.from_batches([batch])
+        for table in _tables(reader):
             table = table.rename_columns([columns.get(name, name) for name in table.column_names])
             yield _typed(table, file, type, before)
             before += table.num_rows
@@ -91,6 +90,16 @@ def read_csv(
         fault = LoadFault("csv", file, quotes.fault.line, None, quotes.fault.reason)
         none = pa.table({})
         yield CsvBlock(none, np.zeros(0, np.int64), Faults.of([fault]), 0, unfit=True)
+
+
+def _tables(reader: pa_csv.CSVStreamingReader) -> Iterator[pa.Table]:
+    """The rows of a file; without any, a table with its columns alone."""
+    empty = True
+    for batch in reader:
+        empty = False
+        yield pa.Table.from_batches([batch])
+    if empty:
+        yield reader.schema.empty_table()
 
 
 def _opened(path: str, compression: str | None) -> pa.NativeFile:

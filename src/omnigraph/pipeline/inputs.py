@@ -220,6 +220,8 @@ def _groups(file: Path, type: str, columns: Mapping[str, str]) -> Iterator[Part]
         raise UsageError(f"{file}: not a Parquet file: {error}") from None
     groups: list[int] = []
     rows = before = 0
+    if not metadata.num_row_groups:
+        yield Part(str(file), str(file.resolve()), "parquet", type=type, columns=columns)
     for group in range(metadata.num_row_groups):
         groups.append(group)
         rows += metadata.row_group(group).num_rows
@@ -266,7 +268,10 @@ def _blocks(part: Part, catalog: Catalog) -> Iterator[Block]:
         return
     if part.format == "parquet":
         with pq.ParquetFile(part.path) as file:
+            batches: Iterable[pa.RecordBatch | pa.Table]
             batches = file.iter_batches(_BLOCK_ROWS, row_groups=list(part.groups))
+            if not part.groups:
+                batches = with_columns(file.schema_arrow)
             yield from table_blocks(batches, part.before, str(part.type), part.columns)
         return
     type = catalog.table(str(part.type))
@@ -300,6 +305,11 @@ def table_blocks(
         lines = before + 1 + np.arange(table.num_rows)
         yield Block({type: Rows(table, lines)}, Faults(), table.num_rows, [])
         before += table.num_rows
+
+
+def with_columns(schema: pa.Schema) -> list[pa.Table]:
+    """No rows, but columns that can be checked; none of them when nobody has named any."""
+    return [schema.empty_table()] if schema.names else []
 
 
 def _texts(part: Part) -> Iterator[bytes]:

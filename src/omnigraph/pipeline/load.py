@@ -300,8 +300,11 @@ class Loading:
                 site = replace(site, held={})
             staged = self._staged(site)
         failpoints.hit("load.staged")
-        types = frozenset(name for part in staged for name in part.types)
-        site = replace(site, written=types)
+        types = {name for part in staged for name in part.types}
+        if self.options.mode == "overwrite":
+            # No rows of a type that the input names are rows too: all that is there goes.
+            types |= {part.type for part in self.parts if part.type is not None}
+        site = replace(site, written=frozenset(types))
         checked = self._checked(site, staged)
         failpoints.hit("load.checked")
         self._refuse(site, staged, checked)
@@ -358,7 +361,7 @@ class Loading:
         used = sorted({bucket for part in staged for bucket in part.keys})
         if site.mode == "overwrite":
             # Rows that go are looked at in every bucket.
-            used = list(range(site.buckets)) if staged else []
+            used = list(range(site.buckets)) if site.written else []
         tasks = [
             CheckTask(site, bucket, {p.number: p.keys[bucket] for p in staged if bucket in p.keys})
             for bucket in used
@@ -432,7 +435,9 @@ class Loading:
     def _changes(
         self, site: Site, staged: Sequence[StagedPart], checked: Sequence[Checked]
     ) -> Mapping[str, Change]:
-        files: dict[str, list[WrittenFile]] = {}
+        files: dict[str, list[WrittenFile]] = {
+            n: [] for n in site.written or () if site.replaces(n)
+        }
         replaced: dict[str, list[npt.NDArray[np.uint64]]] = {}
         new: dict[str, int] = {}
         if site.mode == "merge":

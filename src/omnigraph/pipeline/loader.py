@@ -16,7 +16,14 @@ import pyarrow as pa
 from omnigraph.errors import UsageError
 from omnigraph.history.repository import Repository
 from omnigraph.pipeline.engine import Engine, LocalEngine, Progress
-from omnigraph.pipeline.inputs import Part, check_type, files_of, parts_of, table_blocks
+from omnigraph.pipeline.inputs import (
+    Part,
+    check_type,
+    files_of,
+    parts_of,
+    table_blocks,
+    with_columns,
+)
 from omnigraph.pipeline.load import Loading, LoadOptions, LoadResult
 from omnigraph.pipeline.staging import StagedPart, StageTask, stage_blocks
 from omnigraph.settings import Settings
@@ -27,6 +34,9 @@ if TYPE_CHECKING:
 #: An input of at most so many bytes is loaded in this process, unless told otherwise.
 SMALL = 16 << 20
 _BATCH_ROWS = 1 << 17
+#: What a DataFrame is taken for, whose size nobody knows: its keys are checked by so many tasks
+#: that each has room for its share of a large one, and a small one is still done in seconds.
+_UNKNOWN_SIZE = 8 << 30
 
 EngineName = Literal["auto", "local", "spark"]
 MakeTask = Callable[[int, Part], StageTask]
@@ -173,7 +183,7 @@ def _load_tables(
         made = []
         progress.stage("reading and staging", len(tables))
         for number, (name, table) in enumerate(tables):
-            batches = table.to_batches(max_chunksize=_BATCH_ROWS)
+            batches = table.to_batches(max_chunksize=_BATCH_ROWS) or with_columns(table.schema)
             task = make(number, parts[number])
             made.append(stage_blocks(task, table_blocks(batches, 0, name, columns)))
             progress.advance(number + 1)
@@ -256,11 +266,12 @@ def _load_frame(
             frame, _FrameStaging(make(0, made), name, columns), "reading and staging", progress
         )
         # Partitions are numbered as they come; what they refer to is their own number.
-        parts.extend([made] * (max((part.number for part in staged), default=-1) + 1))
+        parts.extend([made] * (max((part.number for part in staged), default=0) + 1))
         return staged
 
-    # How large it is nobody knows.
-    loading = Loading(repository, engine, progress, options, settings, parts, stage, size=1 << 40)
+    loading = Loading(
+        repository, engine, progress, options, settings, parts, stage, size=_UNKNOWN_SIZE
+    )
     return loading.run()
 
 
