@@ -15,6 +15,9 @@ import pyarrow as pa
 
 from omnigraph.errors import UsageError
 from omnigraph.history.repository import Repository
+from omnigraph.language import Catalog
+from omnigraph.language.schema.arrow import arrow_type
+from omnigraph.language.schema.catalog import Property
 from omnigraph.pipeline.engine import Engine, LocalEngine, Progress
 from omnigraph.pipeline.inputs import (
     Part,
@@ -100,15 +103,15 @@ def load(
                 type=given.type,
                 columns=given.columns,
             )
-        elif source == "-" or hasattr(source, "read"):
-            stream = sys.stdin.buffer if source == "-" else source
+        elif (is_stdin := isinstance(source, str) and source == "-") or hasattr(source, "read"):
+            stream = sys.stdin.buffer if is_stdin else source
             file = stack.enter_context(tempfile.NamedTemporaryFile(suffix=".jsonl"))
             size = _spool(stream, file)
             engine = _engine(where, settings, size)
             format = given.format or "jsonl"
             found = parts_of(file.name, repository.catalog, engine.parallelism, format=format,
                              type=given.type, columns=given.columns)  # fmt: skip
-            parts = [_renamed(part, "stdin" if source == "-" else "input") for part in found]
+            parts = [_renamed(part, "stdin" if is_stdin else "input") for part in found]
         else:
             return _load_tables(repository, settings, given, where, options, progress)
         loading = Loading(repository, engine, progress, options, settings, parts, size=size)
@@ -161,9 +164,7 @@ def _load_tables(
     progress: Progress,
 ) -> LoadResult:
     """Load tables that are in memory, in this process: they are here already."""
-    tables = _tables(given)
-    for name, _ in tables:
-        check_type(repository.catalog, name, "the input", given=True)
+    tables = _tables(given, repository.catalog)
     parts = [Part("", name, "table", type=name) for name, _ in tables]
     columns = given.columns or {}
     if where.engine == "spark":
@@ -196,19 +197,32 @@ def _load_tables(
     return loading.run()
 
 
-def _tables(given: Input) -> list[tuple[str, pa.Table]]:
+def _tables(given: Input, catalog: Catalog) -> list[tuple[str, pa.Table]]:
     source = given.source
-    if isinstance(source, Mapping):
-        return [(str(name), _arrow(rows)) for name, rows in source.items()]
-    rows = _arrow(source)
-    if given.type is None:
-        raise UsageError(
-            "of which type are the rows of this table? Pass type=, or a mapping of types to tables"
-        )
-    return [(given.type, rows)]
+    if not isinstance(source, Mapping):
+        if given.type is None:
+            # Something that is no table at all has another answer.
+            _arrow(source, {})
+            raise UsageError(
+                "of which type are the rows of this table? Pass type=, or a mapping of types to"
+                " tables"
+            )
+        source = {given.type: source}
+    found = []
+    for name, rows in source.items():
+        check_type(catalog, str(name), "the input", given=True)
+        type = catalog.table(str(name))
+        assert type is not None
+        # As the columns of the rows are called.
+        properties = dict(type.properties)
+        for column, property in (given.columns or {}).items():
+            if property in properties:
+                properties[column] = properties[property]
+        found.append((type.name, _arrow(rows, properties)))
+    return found
 
 
-def _arrow(rows: Any) -> pa.Table:
+def _arrow(rows: Any, properties: Mapping[str, Property]) -> pa.Table:
     """Rows as an Arrow table: Arrow's own, pandas, polars, and all that speak its interface."""
     if isinstance(rows, pa.Table):
         return rows
@@ -221,11 +235,30 @@ def _arrow(rows: Any) -> pa.Table:
     if hasattr(rows, "__arrow_c_stream__"):
         return pa.table(rows)
     if isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows):
-        return pa.Table.from_pylist(rows)
+        return _of_dictionaries(rows, properties)
     raise UsageError(
         f"cannot load a {type(rows).__name__}: give a path, a stream, an Arrow, pandas or polars"
         " table, or a Spark DataFrame"
     )
+
+
+def _of_dictionaries(rows: list[Mapping[str, Any]], properties: Mapping[str, Property]) -> pa.Table:
+    """Rows that are dictionaries; what one of them leaves out is null."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {}
+    for name in names:
+        values = [row.get(name) for row in rows]
+        try:
+            try:
+                columns[str(name)] = pa.array(values)
+            except OverflowError:
+                # Arrow takes integers for signed ones, unless it is told better.
+                if name not in properties:
+                    raise
+                columns[str(name)] = pa.array(values, arrow_type(properties[name].type))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+            raise UsageError(f"the values of `{name}` are no column: {error}") from None
+    return pa.table(columns)
 
 
 # --- Spark DataFrames ---
