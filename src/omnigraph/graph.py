@@ -462,8 +462,8 @@ class Graph:
             type: The node or edge type of all rows of a table; files are named after it else.
             columns: Names of a table's columns, and the properties that they are.
             format: What kind of file it is, if its name does not tell.
-            engine: `local` is this process, `spark` is Spark; `auto` takes Spark for more than
-                16 MiB.
+            engine: `local` is this process, `spark` is Spark; `auto` takes what is done first:
+                starting Spark on this machine takes as long as some hundred megabytes.
             master: Where Spark runs, such as `local[*]` or `spark://host:7077`.
             spark: A session of your own.
             actor: Who loads.

@@ -77,7 +77,7 @@ def _load_options(function: _Function) -> _Function:
             metavar="ENGINE",
             type=click.Choice(("auto", "local", "spark")),
             default="auto",
-            help="local: this process; spark; auto: spark when there is much to load, the default.",
+            help="local: this process; spark; auto: what is done first, the default.",
         ),
         click.option("--master", metavar="URL", help="Where Spark runs, such as local[4]."),
         click.option("--as", "actor", metavar="ACTOR", help="Who loads; kept in the commit."),

@@ -203,6 +203,11 @@ def _format(file: Path) -> str | None:
     return _FORMATS.get(suffixes[-1]) if suffixes else None
 
 
+def can_be_cut(file: Path, format: str | None) -> bool:
+    """True for a file whose parts can be read at the same time."""
+    return (format or _format(file)) != "csv" and file.suffix not in _COMPRESSED
+
+
 def _lines(file: Path, size: int, compression: str | None) -> Iterator[Part]:
     path, length = str(file.resolve()), file.stat().st_size
     if compression is not None:

@@ -18,9 +18,11 @@ from omnigraph.history.repository import Repository
 from omnigraph.language import Catalog
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.schema.catalog import Property
+from omnigraph.pipeline.choice import faster_engine, spark_at_hand
 from omnigraph.pipeline.engine import Engine, LocalEngine, Progress
 from omnigraph.pipeline.inputs import (
     Part,
+    can_be_cut,
     check_type,
     files_of,
     parts_of,
@@ -34,8 +36,6 @@ from omnigraph.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: An input of at most so many bytes is loaded in this process, unless told otherwise.
-SMALL = 16 << 20
 _BATCH_ROWS = 1 << 17
 #: What a DataFrame is taken for, whose size nobody knows: its keys are checked by so many tasks
 #: that each has room for its share of a large one, and a small one is still done in seconds.
@@ -67,7 +67,7 @@ class Where:
     """Where the work is done.
 
     Attributes:
-        engine: `local` is this process, `spark` is Spark, `auto` decides by size.
+        engine: `local` is this process, `spark` is Spark, `auto` takes what is done first.
         master: Where Spark runs.
         spark: The caller's session.
     """
@@ -93,8 +93,10 @@ def load(
         if _is_spark(source):
             return _load_frame(repository, settings, given, where, options, progress)
         if _is_paths(source):
-            size = sum(file.stat().st_size for file in files_of(source))
-            engine = _engine(where, settings, size)
+            sizes = {file: file.stat().st_size for file in files_of(source)}
+            size = sum(sizes.values())
+            whole = [n for file, n in sizes.items() if not can_be_cut(file, given.format)]
+            engine = _engine(where, settings, size, max(whole, default=0))
             parts = parts_of(
                 source,
                 repository.catalog,
@@ -126,11 +128,11 @@ def _is_paths(source: Any) -> bool:
     return isinstance(source, str | os.PathLike) and os.fspath(source) != "-"
 
 
-def _engine(where: Where, settings: Settings, size: int) -> Engine:
+def _engine(where: Where, settings: Settings, size: int, largest: int = 0) -> Engine:
     chosen = where.engine
     if chosen == "auto":
         asked = where.master is not None or where.spark is not None
-        chosen = "spark" if asked or size > SMALL else "local"
+        chosen = "spark" if asked else faster_engine(size, largest, spark_at_hand(settings))
     if chosen == "local":
         return LocalEngine()
     from omnigraph.pipeline.session import session
