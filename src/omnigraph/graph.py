@@ -453,8 +453,9 @@ class Graph:
 
         Args:
             source: A file, a folder or a pattern of JSON lines (also `.gz` and `.zst`), Parquet or
-                CSV, or a list of them; `-` for stdin, or a binary stream; an Arrow, pandas or
-                polars table, or a mapping of types to tables; a Spark DataFrame.
+                CSV, here or at `s3://bucket/…`, or a list of them; `-` for stdin, or a binary
+                stream; an Arrow, pandas or polars table, a list of dictionaries, or a mapping of
+                types to tables; a Spark DataFrame.
             mode: `merge` replaces rows with the same id, and the last one of the input wins;
                 `append` refuses ids that are there, or there twice; `overwrite` replaces all rows
                 of the types in the input.
@@ -491,6 +492,10 @@ class Graph:
 
         repository = self._writable()
         repository.history.check_branch(branch)
+        if rejects is not None and "://" in os.fspath(rejects):
+            raise UsageError(
+                f"{rejects}: lines that are wrong are kept in a folder on this machine"
+            )
         options = LoadOptions(
             mode, branch, actor, message, idempotency_key, if_commit, max_errors,
             None if rejects is None else Path(rejects),

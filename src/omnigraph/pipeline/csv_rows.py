@@ -27,6 +27,7 @@ from omnigraph.language.values import ValueFault, coerce, show
 from omnigraph.pipeline.csv_quotes import CheckedQuotes
 from omnigraph.pipeline.faults import Faults
 from omnigraph.pipeline.json_values import stored_array
+from omnigraph.pipeline.source_files import open_file
 
 _BLOCK_BYTES = 16 << 20
 _TRUTHS = {"true": True, "false": False}
@@ -62,7 +63,7 @@ def read_csv(
         UsageError: It is no CSV file with a header.
     """
     before = 0
-    quotes = CheckedQuotes(_opened(path, compression))
+    quotes = CheckedQuotes(open_file(path, compression))
     try:
         header = header_of(path, compression)
         twice = next((name for name in header if header.count(name) > 1), None)
@@ -102,14 +103,9 @@ def _tables(reader: pa_csv.CSVStreamingReader) -> Iterator[pa.Table]:
         yield reader.schema.empty_table()
 
 
-def _opened(path: str, compression: str | None) -> pa.NativeFile:
-    stream = pa.OSFile(path, "rb")
-    return stream if compression is None else pa.CompressedInputStream(stream, compression)
-
-
 def header_of(path: str, compression: str | None) -> list[str]:
     """The names of a file's columns."""
-    with _opened(path, compression) as stream:
+    with open_file(path, compression) as stream:
         start = stream.read(1 << 20).decode("utf-8-sig", "replace")
     return next(csv.reader(io.StringIO(start)), [])
 

@@ -24,12 +24,12 @@ from omnigraph.pipeline.inputs import (
     Part,
     can_be_cut,
     check_type,
-    files_of,
     parts_of,
     table_blocks,
     with_columns,
 )
 from omnigraph.pipeline.load import Loading, LoadOptions, LoadResult
+from omnigraph.pipeline.source_files import files_of
 from omnigraph.pipeline.staging import StagedPart, StageTask, stage_blocks
 from omnigraph.settings import Settings
 
@@ -93,9 +93,9 @@ def load(
         if _is_spark(source):
             return _load_frame(repository, settings, given, where, options, progress)
         if _is_paths(source):
-            sizes = {file: file.stat().st_size for file in files_of(source)}
-            size = sum(sizes.values())
-            whole = [n for file, n in sizes.items() if not can_be_cut(file, given.format)]
+            files = files_of(source)
+            size = sum(file.size for file in files)
+            whole = [file.size for file in files if not can_be_cut(file, given.format)]
             engine = _engine(where, settings, size, max(whole, default=0))
             parts = parts_of(
                 source,
