@@ -365,7 +365,8 @@ class Graph:
 
         Args:
             target: A file that ends in `.jsonl`, `.jsonl.gz` or `.jsonl.zst`, or a folder, which
-                gets files for each type; or a binary stream, for JSON lines.
+                gets files for each type, here or at `s3://bucket/…`; or a binary stream, for JSON
+                lines.
             format: JSON lines load back to the same graph; `parquet` and `csv` are for others.
             types: Only these node and edge types.
             branch: Export the head of this branch.

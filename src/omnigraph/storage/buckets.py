@@ -6,7 +6,8 @@ variables, as for graphs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import obstore
 
@@ -17,6 +18,8 @@ from omnigraph.storage.objects import Objects, storage_errors
 _SCHEME = "s3://"
 #: So many bytes are asked for, or sent, at a time.
 _PORTION = 8 << 20
+#: S3 copies no more at once.
+_LARGEST_COPY = 5_000_000_000
 
 
 def is_in_bucket(address: str) -> bool:
@@ -89,6 +92,71 @@ def open_object(address: str) -> ObjectReader:
 
 def put_object(address: str, portions: Iterable[bytes]) -> None:
     """Write an object: it is there, whole, when all portions are sent, and not before."""
+    writer = ObjectWriter(address)
+    for portion in portions:
+        writer.write(portion)
+    writer.close()
+
+
+def object_portions(address: str) -> Iterator[bytes]:
+    """The content of an object, some megabytes at a time."""
     bucket, key = bucket_and_key(address)
     with storage_errors(address):
-        obstore.put(bucket.store, key, iter(portions), chunk_size=_PORTION)
+        for portion in obstore.get(bucket.store, key).stream(_PORTION):
+            yield bytes(portion)
+
+
+def copy_object(address: str, target: str, size: int) -> None:
+    """Copy an object within its bucket; the store does it, if it is not too large for that."""
+    if size > _LARGEST_COPY:
+        put_object(target, object_portions(address))
+        return
+    bucket, key = bucket_and_key(address)
+    with storage_errors(target):
+        obstore.copy(bucket.store, key, bucket_and_key(target)[1])
+
+
+class ObjectWriter:
+    """An object that is written from start to end; it is there when it is closed."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        bucket, key = bucket_and_key(address)
+        with storage_errors(address):
+            self._file = obstore.open_writer(bucket.store, key, buffer_size=_PORTION)
+        self._written = 0
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        """Take more bytes."""
+        view = memoryview(data).cast("B")
+        with storage_errors(self._address):
+            self._file.write(view)
+        self._written += view.nbytes
+        return view.nbytes
+
+    def tell(self) -> int:
+        """How many bytes it has."""
+        return self._written
+
+    def flush(self) -> None:
+        """Nothing to do: bytes are sent in portions."""
+
+    def readable(self) -> bool:
+        """It is not."""
+        return False
+
+    def seekable(self) -> bool:
+        """It is not."""
+        return False
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def close(self) -> None:
+        """Send what is left; the object is there then."""
+        if not self.closed:
+            self.closed = True
+            with storage_errors(self._address):
+                self._file.close()
