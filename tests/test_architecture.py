@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -80,3 +81,48 @@ def test_storage_may_import_lance_and_the_pipeline_spark(copy):
     add(copy, "pipeline/_good.py", "import pyspark.sql\nimport omnigraph.storage._good\n")
     ran = lint_imports(copy)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+#: What runs code that stands in the bytes it reads.
+RUN_WHAT_THEY_READ = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+#: Sends functions between the driver and the workers of Spark, and reads no files.
+SENDS_CODE = "pipeline/spark_engine.py"
+
+
+def modules_that_unpickle(package: Path) -> set[str]:
+    """The modules that import something which could run code from a file."""
+    found = set()
+    for path in package.rglob("*.py"):
+        names: list[str] = []
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names += [node.module or "", *(alias.name for alias in node.names)]
+            elif isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+                names.append("pickle")
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+                names += [str(a.value) for a in node.args if isinstance(a, ast.Constant)]
+        if any(part in RUN_WHAT_THEY_READ for name in names for part in name.split(".")):
+            found.add(path.relative_to(package).as_posix())
+    return found
+
+
+def test_nothing_but_spark_tasks_is_unpickled():
+    assert modules_that_unpickle(ROOT / "src" / "omnigraph") == {SENDS_CODE}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import pickle\n",
+        "def f():\n    from pickle import loads\n",
+        "from pyspark import cloudpickle\n",
+        "import numpy\n\nnumpy.load('file', allow_pickle=True)\n",
+        "import importlib\n\nimportlib.import_module('marshal')\n",
+    ],
+)
+def test_a_module_that_unpickles_is_found(copy, text):
+    add(copy, "storage/_bad.py", text)
+    found = modules_that_unpickle(copy / "src" / "omnigraph")
+    assert found == {SENDS_CODE, "storage/_bad.py"}

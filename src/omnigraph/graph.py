@@ -371,7 +371,8 @@ class Graph:
 
         Args:
             target: A file that ends in `.jsonl`, `.jsonl.gz` or `.jsonl.zst`, or a folder, which
-                gets files for each type; or a binary stream, for JSON lines.
+                gets files for each type, here or at `s3://bucket/…`; or a binary stream, for JSON
+                lines.
             format: JSON lines load back to the same graph; `parquet` and `csv` are for others.
             types: Only these node and edge types.
             branch: Export the head of this branch.
@@ -459,8 +460,9 @@ class Graph:
 
         Args:
             source: A file, a folder or a pattern of JSON lines (also `.gz` and `.zst`), Parquet or
-                CSV, or a list of them; `-` for stdin, or a binary stream; an Arrow, pandas or
-                polars table, or a mapping of types to tables; a Spark DataFrame.
+                CSV, here or at `s3://bucket/…`, or a list of them; `-` for stdin, or a binary
+                stream; an Arrow, pandas or polars table, a list of dictionaries, or a mapping of
+                types to tables; a Spark DataFrame.
             mode: `merge` replaces rows with the same id, and the last one of the input wins;
                 `append` refuses ids that are there, or there twice; `overwrite` replaces all rows
                 of the types in the input.
@@ -468,8 +470,8 @@ class Graph:
             type: The node or edge type of all rows of a table; files are named after it else.
             columns: Names of a table's columns, and the properties that they are.
             format: What kind of file it is, if its name does not tell.
-            engine: `local` is this process, `spark` is Spark; `auto` takes Spark for more than
-                16 MiB.
+            engine: `local` is this process, `spark` is Spark; `auto` takes what is done first:
+                starting Spark on this machine takes as long as some hundred megabytes.
             master: Where Spark runs, such as `local[*]` or `spark://host:7077`.
             spark: A session of your own.
             actor: Who loads.
@@ -478,7 +480,8 @@ class Graph:
             idempotency_key: Makes a repeated call give the first one's commit.
             max_errors: So many faults in lines are skipped; their rows are left out.
             rejects: A folder for the lines that are wrong.
-            indexes: Build and extend indexes afterwards, when many rows came.
+            indexes: Build and extend indexes afterwards, when many rows came. If that fails, the
+                rows stay, and the result has a warning.
             progress: Is told how far it is.
 
         Raises:
@@ -496,6 +499,10 @@ class Graph:
 
         repository = self._writable()
         repository.history.check_branch(branch)
+        if rejects is not None and "://" in os.fspath(rejects):
+            raise UsageError(
+                f"{rejects}: lines that are wrong are kept in a folder on this machine"
+            )
         options = LoadOptions(
             mode, branch, actor, message, idempotency_key, if_commit, max_errors,
             None if rejects is None else Path(rejects),
@@ -505,9 +512,9 @@ class Graph:
         result = load(repository, self._settings, given, where, options, told)
         written = sum(t.inserted + t.replaced for t in result.tables.values())
         if indexes and result.commit is not None and written >= _WORTH_INDEXES:
-            told.stage("indexing", 1)
-            self.ensure_indices(branch, actor=actor)
-            told.advance(1)
+            made, warnings = self._index_after(branch, result.commit, actor, told)
+            commit = result.commit if made is None else made.id
+            result = replace(result, commit=commit, warnings=warnings)
         return result
 
     def ingest(self, source: Any, *, branch: str, base: str = MAIN, **options: Any) -> LoadResult:
@@ -581,10 +588,10 @@ class Graph:
         options = FillOptions(types, branch, actor, message, if_commit, idempotency_key)
         told = progress or Silent()
         result = fill_vectors(repository, self._settings, self._embedder, options, told)
-        if indexes and result.affected_nodes + result.affected_edges >= _WORTH_INDEXES:
-            told.stage("indexing", 1)
-            self.ensure_indices(branch, actor=actor)
-            told.advance(1)
+        written = result.affected_nodes + result.affected_edges
+        if indexes and result.commit is not None and written >= _WORTH_INDEXES:
+            made, warnings = self._index_after(branch, result.commit.id, actor, told)
+            result = replace(result, commit=made or result.commit, warnings=warnings)
         return result
 
     def mutate(
@@ -660,6 +667,29 @@ class Graph:
         repository = self._writable()
         repository.history.check_branch(branch)
         return ensure_indices(repository, branch, actor=actor)
+
+    def _index_after(
+        self, branch: str, commit: str, actor: str | None, progress: Progress
+    ) -> tuple[Commit | None, tuple[str, ...]]:
+        """Build indexes for rows that are written: a failure is no failure of the write.
+
+        Returns:
+            The commit with the indexes, if it directly follows that of the rows, and warnings.
+        """
+        progress.stage("indexing", 1)
+        try:
+            made = self.ensure_indices(branch, actor=actor).commit
+        except Exception as error:
+            said = next(iter(str(error).splitlines()), "") or type(error).__name__
+            return None, (
+                f"the rows are written, but their indexes could not be built: {said}; everything"
+                " works without them, but slower, and Graph.ensure_indices builds them",
+            )
+        progress.advance(1)
+        if made is not None and made.parents != (commit,):
+            # What others wrote in between is not what the caller has seen.
+            made = None
+        return made, ()
 
     def cleanup(
         self, *, confirm: bool = False, leftovers_older_than: timedelta = timedelta(days=1)

@@ -105,7 +105,7 @@ def test_export_replaces_a_file_only_with_force(run: Run, graph: Graph):
         (("g.omni", "-", "--format", "csv"), "a stream takes JSON lines only"),
         (("g.omni", "a.jsonl", "--format", "csv"), "CSV goes to a folder"),
         (("g.omni", "a.jsonl", "--format", "xml"), "'xml' is not one of"),
-        (("g.omni", "s3://bucket/a.jsonl"), "exports go to files on this machine"),
+        (("g.omni", "ftp://host/a.jsonl"), "exports go to files on this machine, or to s3://"),
     ],
     ids=lambda v: " ".join(v) if isinstance(v, tuple) else "",
 )

@@ -67,7 +67,7 @@ def test_load_writes_one_commit_and_tells_what_is_in_it(run: Run, graph: Graph):
         "type    inserted  replaced  deleted\n"
         "Person         1         1\n"
         "Knows          1\n"
-        f"3 rows in commit {commit.id}\n",
+        f"3 rows in commit {commit.id}, on {commit.parents[0]}\n",
         f"graph {graph.location}, branch main\n",
     )
     assert (commit.actor, commit.message) == ("eve", "people")
@@ -85,7 +85,10 @@ def test_load_as_json_is_what_the_library_gives(run: Run, graph: Graph):
         "branch_created": False,
         "mode": "merge",
         "commit": graph.snapshot().commit,
+        "rows_commit": graph.snapshot().commit,
+        "base_commit": graph.commits()[1].id,
         "repeated": False,
+        "warnings": [],
         "lines": 1,
         "skipped": 0,
         "tables": [{"table": "Person", "inserted": 1, "replaced": 0, "deleted": 0}],
@@ -174,8 +177,24 @@ def test_indexes_are_left_out_when_told(run: Run, graph: Graph):
     before = len(graph.commits())
     assert run("load", "g.omni", "a.jsonl", "--no-indexes").code == 0
     assert len(graph.commits()) == before + 1
-    assert run("load", "g.omni", "a.jsonl").code == 0
+    ran = run("load", "g.omni", "a.jsonl")
+    indexes, rows, *_ = graph.commits()
+    assert ran.out.endswith(
+        f"10,000 rows in commit {rows.id}, on {rows.parents[0]}\nindexes in commit {indexes.id}\n"
+    )
     assert len(graph.commits()) == before + 3
+
+
+def test_indexes_that_fail_are_a_warning(run: Run, graph: Graph):
+    write("a.jsonl", *(person(f"p{n}") for n in range(10_000)))
+    with failpoints.active("write.prepared", "raise", skip=1):
+        ran = run("load", "g.omni", "a.jsonl")
+    assert ran.code == 0
+    assert f"10,000 rows in commit {graph.snapshot().commit}, on" in ran.out
+    assert "warning: the rows are written, but their indexes could not be built" in ran.err
+    with failpoints.active("write.prepared", "raise", skip=1):
+        ran = run("load", "g.omni", "a.jsonl", "--json")
+    assert (ran.code, len(ran.json["warnings"])) == (0, 1)
 
 
 # --- faults ---
@@ -216,6 +235,21 @@ def test_bad_lines_are_kept_in_a_folder(run: Run, graph: Graph):
     ran = run("load", "g.omni", "a.jsonl", "--rejects", "bad")
     assert "the bad lines are in bad/rejected.jsonl, what is wrong with them in\nbad/f" in ran.err
     assert Path("bad/rejected.jsonl").read_text() == person("Cy", "old") + "\n"
+
+
+def test_bad_lines_do_not_overwrite_what_is_loaded(run: Run, graph: Graph):
+    write("a.jsonl", person("Bo", "many"), person("Cy", "many"))
+    assert run("load", "g.omni", "a.jsonl", "--rejects", "bad").code == 1
+    mended = person("Bo", 1) + "\n" + person("Cy", "more") + "\n"
+    Path("bad/rejected.jsonl").write_text(mended)
+    Path("link.jsonl").symlink_to("bad/rejected.jsonl")
+    for source in ("bad/rejected.jsonl", "bad", "link.jsonl"):
+        ran = run("load", "g.omni", source, "--rejects", "bad")
+        assert ran.code == 2
+        assert "would be overwritten" in ran.err and "another folder than bad" in ran.err
+    assert Path("bad/rejected.jsonl").read_text() == mended
+    assert run("load", "g.omni", "bad/rejected.jsonl", "--rejects", "worse").code == 1
+    assert Path("worse/rejected.jsonl").read_text() == person("Cy", "more") + "\n"
 
 
 def test_bad_lines_are_left_out_when_allowed(run: Run, graph: Graph):

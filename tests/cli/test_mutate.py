@@ -219,6 +219,7 @@ def test_success_as_json(run: Run, graph: Graph):
         "nodes": {"Person": {"inserted": 0, "replaced": 0, "updated": 1, "deleted": 0}},
         "edges": {},
         "repeated": False,
+        "warnings": [],
     }
 
 

@@ -366,6 +366,39 @@ _TABLE_FAULTS = [
     ]),
 ]  # fmt: skip
 
+_OPEN_QUOTE = ["name,nick", 'a,"x"', 'b,"y', "c,z", 'd,"w']
+_CSV_FAULTS = [
+    # The rest of the file would be one field; no line may be left out then.
+    Case("csv_open_quote", [
+        Step(_OPEN_QUOTE[:4], mode, [("csv", 3, None)], {"Person": 0}, {"max_errors": 9},
+             "Person.csv")
+        for mode in ("append", "merge", "overwrite")
+    ]),
+    # What looks like the end of the field is the start of another one.
+    Case("csv_quote_closed_by_another", [
+        Step(_OPEN_QUOTE, "append", [("csv", 5, None)], {"Person": 0}, file="Person.csv"),
+    ]),
+    Case("csv_quote_inside", [
+        Step(['name,nick', 'a,5" disc', 'b,c'], "append", [("csv", 2, None)], file="Person.csv"),
+        Step(['name,nick', 'a,"5" disc', 'b,c'], "append", [("csv", 2, None)], file="Person.csv"),
+        Step(['name,nick', 'a,"5"" disc"', 'b,"",c"'], "append", [("csv", 3, None)],
+             file="Person.csv"),
+        Step(['name,nick', 'a,"5"" disc"', '"b ""c""\nd",""'], "append", rows={"Person": 2},
+             file="Person.csv"),
+    ]),
+    Case("csv_values", [
+        Step(["name,age,score", "a,007,1", "b,0x10,1", "c,+5,1", "d,5,.5", "e,5,1.", "f,5,0x1p3",
+              "g,1.0,1", "h,5,inf", "i,5,01"], "append",
+             [("type", 1, "age"), ("type", 2, "age"), ("type", 3, "age"), ("type", 4, "score"),
+              ("type", 5, "score"), ("type", 6, "score"), ("type", 7, "age"),
+              ("type", 8, "score"), ("type", 9, "score")], {"Person": 0}, file="Person.csv"),
+        Step(["no,flag", "1,1", "2,True", "3,0", "4,true", "5,false", "6,"], "append",
+             [("type", 1, "flag"), ("type", 2, "flag"), ("type", 3, "flag")], file="Kit.csv"),
+        Step(["no,flag,half,big", "1,true,-0.5,-9223372036854775808", "2,false,1e2,0",
+              "18446744073709551615,,1.5E-3,7"], "append", rows={"Kit": 3}, file="Kit.csv"),
+    ]),
+]  # fmt: skip
+
 _EMBEDDED = Case(
     "embedded",
     [
@@ -383,6 +416,7 @@ _EMBEDDED = Case(
 )  # fmt: skip
 
 CASES = [
-    *_LINE_FAULTS, _all_line_faults(), *_RULES, *_GOOD, _MANY, *_CUT, *_TABLE_FAULTS, _EMBEDDED,
+    *_LINE_FAULTS, _all_line_faults(), *_RULES, *_GOOD, _MANY, *_CUT, *_TABLE_FAULTS,
+    *_CSV_FAULTS, _EMBEDDED,
     *TYPE_CASES,
 ]  # fmt: skip

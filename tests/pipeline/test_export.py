@@ -587,7 +587,7 @@ def test_a_link_goes_on_pointing_to_the_file(graph: Graph, tmp_path: Path):
     "target,message",
     [
         ("", "the target is empty"),
-        ("s3://bucket/out.jsonl", "exports go to files on this machine"),
+        ("ftp://host/out.jsonl", "exports go to files on this machine, or to s3://"),
         ("missing/out.jsonl", "missing is no folder"),
         ("out.json", r"ends in \.jsonl, \.jsonl\.gz or \.jsonl\.zst; else name a folder"),
         ("out.csv", "else name a folder"),

@@ -22,6 +22,7 @@ Examples:
   omnigraph export team.omni team.jsonl
   omnigraph export team.omni backup.jsonl.zst --snapshot launch
   omnigraph export team.omni tables --format parquet --type Person
+  omnigraph export team.omni s3://lake/team --format csv
   omnigraph export team.omni - | wc -l"""
 )
 @graph_arguments("TARGET")
@@ -64,9 +65,9 @@ def export(
     """Write all nodes and edges to files.
 
     TARGET is a file that ends in .jsonl, .jsonl.gz or .jsonl.zst, or a folder,
-    which gets files for each type; - is stdout. Everything is of one state of the
-    graph, and is at TARGET when all of it is written. JSON lines load back to the
-    same graph.
+    which gets files for each type, here or at s3://bucket/key; - is stdout.
+    Everything is of one state of the graph, and is at TARGET when all of it is
+    written. JSON lines load back to the same graph.
     """
     output = Output(json=as_json)
     place, target = graph_and(words, store, "TARGET")

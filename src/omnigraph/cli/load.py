@@ -77,7 +77,7 @@ def _load_options(function: _Function) -> _Function:
             metavar="ENGINE",
             type=click.Choice(("auto", "local", "spark")),
             default="auto",
-            help="local: this process; spark; auto: spark when there is much to load, the default.",
+            help="local: this process; spark; auto: what is done first, the default.",
         ),
         click.option("--master", metavar="URL", help="Where Spark runs, such as local[4]."),
         click.option("--as", "actor", metavar="ACTOR", help="Who loads; kept in the commit."),
@@ -109,6 +109,7 @@ def _load_options(function: _Function) -> _Function:
 Examples:
   omnigraph load team.omni people.jsonl --as ada -m 'people of 2026'
   omnigraph load team.omni exports/*.jsonl.gz --mode append
+  omnigraph load team.omni s3://lake/exports/2026/
   omnigraph load team.omni staff.csv --type Person --column full_name=name
   omnigraph load team.omni people.jsonl --max-errors 10 --rejects bad
   zcat big.jsonl.gz | omnigraph load team.omni -"""
@@ -118,10 +119,11 @@ Examples:
 def load(branch: str, **given: Any) -> None:
     """Load files, in one commit or not at all.
 
-    SOURCE is a file, a folder or a pattern; JSON lines (also .gz and .zst), CSV
-    or Parquet; - is stdin. CSV and Parquet files are named after the type of
-    their rows, or --type tells it. All of the input is read and checked before
-    anything is written; the error counts all faults and lists the first.
+    SOURCE is a file, a folder or a pattern, here or at s3://bucket/key; JSON
+    lines (also .gz and .zst), CSV or Parquet; - is stdin. CSV and Parquet files
+    are named after the type of their rows, or --type tells it. All of the input
+    is read and checked before anything is written; the error counts all faults
+    and lists the first.
     """
     _run(branch, None, **given)
 
@@ -191,10 +193,19 @@ def _graph_and_sources(words: Sequence[str], store: str | None) -> tuple[str, li
     """Which words are what: a file is no graph, so the first one may be a source."""
     if len(words) > 1 and store is not None:
         return store, list(words)
-    if len(words) > 1 and not Path(words[0]).is_file():
+    if len(words) > 1 and not _is_file(words[0]):
         return words[0], list(words[1:])
     place, *_ = graph_and(words[:1], store, "SOURCE")
     return place, list(words)
+
+
+def _is_file(word: str) -> bool:
+    """True for what is surely no graph: a file here, or an object whose name tells what it is."""
+    if "://" not in word:
+        return Path(word).is_file()
+    from omnigraph.pipeline.source_files import format_of
+
+    return format_of(word) is not None
 
 
 def _check(sources: Sequence[str], options: dict[str, Any]) -> None:
@@ -278,13 +289,18 @@ def _print(output: Output, result: LoadResult, types: Sequence[str], rejects: st
     else:
         head = ["type", "inserted", "replaced", "deleted"]
         done = [(name, result.tables[name]) for name in types if name in result.tables]
-        rows = [
+        counts = [
             [name, *(f"{n:,}" if n else "" for n in (t.inserted, t.replaced, t.deleted))]
             for name, t in done
         ]
-        output.table(table(head, rows, right=head[1:]))
+        output.table(table(head, counts, right=head[1:]))
         written = sum(t.inserted + t.replaced for t in result.tables.values())
-        output.result(f"{counted(written, 'row')} in commit {result.commit}")
+        rows = counted(written, "row")
+        output.result(f"{rows} in commit {result.rows_commit}, on {result.base_commit}")
+        if result.commit != result.rows_commit:
+            output.result(f"indexes in commit {result.commit}")
+    for warning in result.warnings:
+        output.warning(warning)
     if result.skipped:
         _print_skipped(output, result, rejects)
 

@@ -123,3 +123,5 @@ def print_mutation(output: Output, result: MutationResult) -> None:
     )
     total = f"{counted(result.affected_nodes, 'node')}, {counted(result.affected_edges, 'edge')}"
     output.result(f"{total} in commit {result.commit.id}")
+    for warning in result.warnings:
+        output.warning(warning)

@@ -47,6 +47,10 @@ class Output:
         """Tell something that is not the result."""
         self._write(text, sys.stderr)
 
+    def warning(self, text: str) -> None:
+        """Tell what went wrong beside a result."""
+        self.note(f"{self.style('warning', sys.stderr, fg='yellow', bold=True)}: {text}")
+
     def error(self, error: OmnigraphError, usage: str | None = None) -> None:
         """Report the error that ends the command."""
         if self.json:

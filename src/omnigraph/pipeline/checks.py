@@ -100,7 +100,7 @@ class _Check:
         self.made = Checked()
         self.sets: dict[KeySet, list[tuple[int, pa.Table]]] = {}
         for part, path in sorted(task.keys.items()):
-            for key, data in self.site.get(path).items():
+            for key, data in self.site.get(path, list[tuple[KeySet, bytes]]):
                 self.sets.setdefault(key, []).append((part, unpacked(data)))
 
     # --- what is there ---

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -22,12 +23,16 @@ from omnigraph.errors import LoadFault, UsageError
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.schema.catalog import TableType
 from omnigraph.language.types import STRING, Scalar, ValueType
-from omnigraph.language.values import ValueFault, coerce
+from omnigraph.language.values import ValueFault, coerce, show
+from omnigraph.pipeline.csv_quotes import CheckedQuotes
 from omnigraph.pipeline.faults import Faults
 from omnigraph.pipeline.json_values import stored_array
+from omnigraph.pipeline.source_files import open_file
 
 _BLOCK_BYTES = 16 << 20
 _TRUTHS = {"true": True, "false": False}
+_INTEGER = r"-?(0|[1-9][0-9]*)"
+_NUMBER = rf"{_INTEGER}(\.[0-9]+)?([eE][+-]?[0-9]+)?"
 
 
 @dataclass(frozen=True)
@@ -39,12 +44,14 @@ class CsvBlock:
         lines: The numbers of the rows, from 1 on; the header is not counted.
         faults: What is wrong.
         count: How many rows there are, with those that are left out.
+        unfit: The file is no CSV from some line on: none of its rows can be told to be good.
     """
 
     table: pa.Table
     lines: npt.NDArray[np.int64]
     faults: Faults
     count: int
+    unfit: bool = False
 
 
 def read_csv(
@@ -56,13 +63,14 @@ def read_csv(
         UsageError: It is no CSV file with a header.
     """
     before = 0
+    quotes = CheckedQuotes(open_file(path, compression))
     try:
         header = header_of(path, compression)
         twice = next((name for name in header if header.count(name) > 1), None)
         if twice is not None:
             raise UsageError(f"{file}: the column `{twice}` is there twice")
         reader = pa_csv.open_csv(
-            _opened(path, compression),
+            quotes,
             read_options=pa_csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
             parse_options=pa_csv.ParseOptions(newlines_in_values=True),
             convert_options=pa_csv.ConvertOptions(
@@ -72,23 +80,32 @@ def read_csv(
                 quoted_strings_can_be_null=False,
             ),
         )
-        for batch in reader:
-            table = pa.Table.from_batches([batch])
+        for table in _tables(reader):
             table = table.rename_columns([columns.get(name, name) for name in table.column_names])
             yield _typed(table, file, type, before)
             before += table.num_rows
     except pa.ArrowInvalid as error:
-        raise UsageError(f"{file}: not a CSV file with a header: {error}") from None
+        if quotes.drain() is None:
+            raise UsageError(f"{file}: not a CSV file with a header: {error}") from None
+    if quotes.fault is not None:
+        fault = LoadFault("csv", file, quotes.fault.line, None, quotes.fault.reason)
+        none = pa.table({})
+        yield CsvBlock(none, np.zeros(0, np.int64), Faults.of([fault]), 0, unfit=True)
 
 
-def _opened(path: str, compression: str | None) -> pa.NativeFile:
-    stream = pa.OSFile(path, "rb")
-    return stream if compression is None else pa.CompressedInputStream(stream, compression)
+def _tables(reader: pa_csv.CSVStreamingReader) -> Iterator[pa.Table]:
+    """The rows of a file; without any, a table with its columns alone."""
+    empty = True
+    for batch in reader:
+        empty = False
+        yield pa.Table.from_batches([batch])
+    if empty:
+        yield reader.schema.empty_table()
 
 
 def header_of(path: str, compression: str | None) -> list[str]:
     """The names of a file's columns."""
-    with _opened(path, compression) as stream:
+    with open_file(path, compression) as stream:
         start = stream.read(1 << 20).decode("utf-8-sig", "replace")
     return next(csv.reader(io.StringIO(start)), [])
 
@@ -116,8 +133,8 @@ def _column(texts: pa.Array, type: ValueType) -> tuple[pa.Array, list[tuple[int,
     """A column of texts in the type of a property, and which values do not fit."""
     if type.is_text:
         return texts, []
-    plain = type.is_scalar and not type.is_blob and type.scalar is not Scalar.DATETIME
-    if plain and not pc.any(pc.match_substring_regex(texts, r"^\s|\s$")).as_py():
+    form = _form(type)
+    if form is not None and pc.all(pc.match_substring_regex(texts, f"^({form})$")).as_py():
         try:
             return texts.cast(arrow_type(type)), []
         except pa.ArrowInvalid:
@@ -132,13 +149,29 @@ def _column(texts: pa.Array, type: ValueType) -> tuple[pa.Array, list[tuple[int,
     return stored_array(values, type), wrong
 
 
+def _form(type: ValueType) -> str | None:
+    """What texts look like that Arrow can turn into a type at once; None when it cannot."""
+    if not type.is_scalar or type.is_blob:
+        return None
+    if type.is_integer:
+        return _INTEGER
+    if type.is_float:
+        return _NUMBER
+    return {Scalar.BOOL: "true|false", Scalar.DATE: "[0-9]{4}-[0-9]{2}-[0-9]{2}"}.get(type.scalar)
+
+
 def _plain(text: str | None, type: ValueType) -> object:
     """What JSON would have for a text."""
     if text is None:
         return None
-    if type.is_list or type.is_vector or type.is_float:
+    if type.is_list or type.is_vector:
         try:
             return json.loads(text)
         except ValueError:
             return text
+    if type.is_integer or type.is_float:
+        if not re.fullmatch(_NUMBER, text, re.ASCII):
+            raise ValueFault(f"{show(text)} is not {type.noun}", "write a number as in JSON")
+        # Large integers stay as they are.
+        return text if re.fullmatch(_INTEGER, text) and type.is_integer else float(text)
     return _TRUTHS.get(text, text) if type.scalar is Scalar.BOOL else text

@@ -11,7 +11,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol, cast, get_args
 
 from omnigraph.diagnostics import did_you_mean
@@ -23,6 +22,7 @@ from omnigraph.language.schema.arrow import value_type
 from omnigraph.language.schema.catalog import ENDS
 from omnigraph.language.types import STRING
 from omnigraph.pipeline.engine import Engine, LocalEngine, Progress, Silent
+from omnigraph.pipeline.export_bucket import BucketTarget
 from omnigraph.pipeline.export_parts import Compression, Format, PartTask, portions, write_part
 from omnigraph.pipeline.export_targets import Target
 from omnigraph.pipeline.json_rows import RowColumn, RowForm
@@ -110,7 +110,8 @@ def export(
 
     Args:
         source: What to write.
-        target: A file of JSON lines, a folder, or a binary stream for JSON lines.
+        target: A file of JSON lines or a folder, here or at `s3://`, or a binary stream for JSON
+            lines.
         format: `jsonl`, `parquet` or `csv`.
         engine: Where the tasks run: `local`, `spark`, or `auto`, which is Spark for many rows.
         types: Only these node and edge types.
@@ -139,9 +140,7 @@ def export(
     runner = _runner(engine, sum(table.rows for table in tables))
     with found.draft() as draft:
         try:
-            tasks = list(
-                _tasks(source, tables, form, found.compression, str(draft), runner.parallelism)
-            )
+            tasks = list(_tasks(source, tables, form, found.compression, draft, runner.parallelism))
             parts = runner.map(write_part, tasks, "exporting", progress or Silent())
         finally:
             source.confirm()
@@ -155,7 +154,7 @@ def export(
             names = _names([task.form.name for task in tasks], form)
             paths = [part.path for part in parts]
             found.publish_folder(list(zip(paths, names, strict=True)), draft)
-            files = tuple(str(Path(found.given, name)) for name in names)
+            files = tuple(found.file(name) for name in names)
     size = sum(part.bytes for part in parts)
     return ExportResult(source.commit, source.branch, form, files, rows, size)
 
@@ -193,9 +192,8 @@ def _chosen(
     return [table for table in tables if table.name in types]
 
 
-def _refuse_graph(repository: Repository, target: Target) -> None:
-    location = repository.location
-    if location.is_local and target.path.is_relative_to(Path(location.uri)):
+def _refuse_graph(repository: Repository, target: Target | BucketTarget) -> None:
+    if target.is_inside(repository.location):
         raise UsageError(f"cannot export to {target.given}: that is inside of the graph")
 
 

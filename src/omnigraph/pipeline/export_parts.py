@@ -10,8 +10,8 @@ import base64
 import platform
 import secrets
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from omnigraph.pipeline.json_rows import RowColumn, RowForm, json_cells, json_li
 from omnigraph.results.columns import slices, texts
 from omnigraph.results.formats import csv_cells
 from omnigraph.storage.blobs import open_blob, with_blobs
+from omnigraph.storage.buckets import ObjectWriter, is_in_bucket
 from omnigraph.storage.location import Location
 from omnigraph.storage.snapshot import TableSnapshot
 from omnigraph.storage.table_ref import ROW_ID, TableRef
@@ -80,9 +81,9 @@ class Part:
 def write_part(task: PartTask) -> Part:
     """Run a task. Each run makes a file of its own, so that a task may run twice."""
     assert task.folder is not None
-    path = Path(task.folder, f"part-{secrets.token_hex(8)}")
+    path = f"{task.folder}/part-{secrets.token_hex(8)}"
     try:
-        with open(path, "xb") as file:
+        with _new_file(path) as file:
             if task.format == "parquet":
                 rows = _write_parquet(task, file)
             else:
@@ -100,7 +101,19 @@ def write_part(task: PartTask) -> Part:
         raise OmnigraphError(
             f"{task.folder}: cannot be written: {error.strerror}", code="os_error"
         ) from error
-    return Part(str(path), rows, size)
+    return Part(path, rows, size)
+
+
+@contextmanager
+def _new_file(path: str) -> Iterator[Any]:
+    """A file to write, here or in a bucket; there it appears when it is whole."""
+    if not is_in_bucket(path):
+        with open(path, "xb") as file:
+            yield file
+        return
+    writer = ObjectWriter(path)
+    yield writer
+    writer.close()
 
 
 def portions(task: PartTask) -> Iterator[tuple[int, Any]]:

@@ -17,7 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omnigraph.errors import AlreadyExists, OmnigraphError, UsageError
+from omnigraph.pipeline.export_bucket import BucketTarget
 from omnigraph.pipeline.export_parts import Compression, Format
+from omnigraph.storage.buckets import is_in_bucket
+from omnigraph.storage.location import Location
 
 #: The ends of names that stand for one file of JSON lines.
 _SINGLE: dict[str, Compression | None] = {
@@ -50,33 +53,42 @@ class Target:
     overwrite: bool
 
     @staticmethod
-    def of(place: str | os.PathLike[str], format: Format, overwrite: bool) -> Target:
+    def of(place: str | os.PathLike[str], format: Format, overwrite: bool) -> Target | BucketTarget:
         """Read a target from what a user gives, and check that it can be made.
 
         Raises:
-            UsageError: It makes no sense with the format, or is not on this machine.
+            UsageError: It makes no sense with the format, or is neither here nor in a bucket.
             AlreadyExists: There is something already.
         """
         given = os.fspath(place)
         if not isinstance(given, str) or not given:
             raise UsageError("the target is empty; name a .jsonl file or a folder")
-        if "://" in given:
+        in_bucket = is_in_bucket(given)
+        if "://" in given and not in_bucket:
             raise UsageError(
-                f"cannot export to {given}: exports go to files on this machine; export to a"
-                " folder and copy it"
+                f"cannot export to {given}: exports go to files on this machine, or to s3://"
             )
         ending = "" if given.endswith(("/", os.sep)) else _ending(given)
-        if ending in _SINGLE and format == "jsonl":
-            target = Target(given, _real(given), True, _SINGLE[ending], overwrite)
-        elif ending:
+        single = ending in _SINGLE and format == "jsonl"
+        if ending and not single:
             hint = f"{_FORMAT_NAMES[format]} goes to a folder, with files for each type"
             if format == "jsonl":
                 hint = f"a file of JSON lines ends in {_listed(_SINGLE)}; else name a folder"
             raise UsageError(f"cannot export to {given}: {hint}")
-        else:
-            target = Target(given, _real(given), False, None, overwrite)
+        compression = _SINGLE[ending] if single else None
+        if in_bucket:
+            return BucketTarget.of(given, single, compression, overwrite, _WRITTEN, _FORCE)
+        target = Target(given, _real(given), single, compression, overwrite)
         target.check()
         return target
+
+    def is_inside(self, location: Location) -> bool:
+        """True for a target that is part of a graph."""
+        return location.is_local and self.path.is_relative_to(Path(location.uri))
+
+    def file(self, name: str) -> str:
+        """The path of a file of the target."""
+        return str(Path(self.given, name))
 
     def check(self) -> None:
         """Check that nothing is in the way.
@@ -122,7 +134,7 @@ class Target:
         return name.endswith(_WRITTEN) and (self.path / name).is_file()
 
     @contextmanager
-    def draft(self) -> Iterator[Path]:
+    def draft(self) -> Iterator[str]:
         """Make the hidden folder for the files; it is gone afterwards."""
         folder = self.path.with_name(f".{self.path.name}.omnigraph-{secrets.token_hex(8)}")
         try:
@@ -130,14 +142,14 @@ class Target:
         except OSError as error:
             raise self._unwritable(error) from error
         try:
-            yield folder
+            yield str(folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def publish_file(self, parts: Sequence[str], draft: Path) -> None:
+    def publish_file(self, parts: Sequence[str], draft: str) -> None:
         """Put parts together, in their order, and give the file its name."""
         self.check()
-        whole = Path(parts[0]) if parts else draft / "whole"
+        whole = Path(parts[0] if parts else f"{draft}/whole")
         try:
             with open(whole, "ab") as file:
                 for part in parts[1:]:
@@ -152,11 +164,11 @@ class Target:
         except OSError as error:
             raise self._unwritable(error) from error
 
-    def publish_folder(self, parts: Sequence[tuple[str, str]], draft: Path) -> None:
+    def publish_folder(self, parts: Sequence[tuple[str, str]], draft: str) -> None:
         """Name the parts (pairs of path and name), and give their folder its name."""
         self.check()
         # Beside the parts that count there are others when a task has run more than once.
-        whole, old = draft / "whole", draft / "old"
+        whole, old = Path(draft, "whole"), Path(draft, "old")
         try:
             whole.mkdir()
             for path, name in parts:

@@ -6,11 +6,8 @@ read anywhere, and a part is read once.
 
 from __future__ import annotations
 
-import glob
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -24,15 +21,13 @@ from omnigraph.language import Catalog, EdgeType, NodeType
 from omnigraph.pipeline.csv_rows import header_of, read_csv
 from omnigraph.pipeline.faults import Faults
 from omnigraph.pipeline.jsonlines import Rows, parse
+from omnigraph.pipeline.source_files import Paths, SourceFile, files_of, open_file, parquet_source
 
 #: A part of a file of JSON lines has at least, and at most, so many bytes.
 LEAST_BYTES, MOST_BYTES = 8 << 20, 40 << 20
 #: So many bytes of lines, or rows of a table, are in memory at a time.
 _BLOCK_BYTES = 16 << 20
 _BLOCK_ROWS = 1 << 17
-_FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
-_FORMATS |= {".csv": "csv"}
-_COMPRESSED = {".gz": "gzip", ".zst": "zstd"}
 
 
 @dataclass(frozen=True)
@@ -74,6 +69,7 @@ class Block:
         lines: How many lines there are.
         rejected: The lines that gave no row, as they are.
         bad: How many lines, or rows, have faults.
+        unfit: The file is not what it should be from here on; no fault of it may be left out.
     """
 
     rows: Mapping[str, Rows]
@@ -83,43 +79,7 @@ class Block:
     bad: int = 0
     text: bytes = b""
     before: int = 0
-
-
-#: A file, a folder or a pattern, or several of them.
-Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-
-
-def files_of(source: Paths) -> list[Path]:
-    """The files that a path, a folder or a pattern names, in order; or several of these do.
-
-    Raises:
-        UsageError: There are none, or one is named twice.
-    """
-    if isinstance(source, str | os.PathLike):
-        return _files_of(source)
-    found = [file for each in source for file in _files_of(each)]
-    seen: set[Path] = set()
-    for file in found:
-        if (place := file.resolve()) in seen:
-            raise UsageError(f"{file}: the file is named twice")
-        seen.add(place)
-    return found
-
-
-def _files_of(source: str | os.PathLike[str]) -> list[Path]:
-    text = os.fspath(source)
-    path = Path(text).expanduser()
-    if (path / "_schema.pg").exists() and (path / "__manifest").exists():
-        raise UsageError(f"{text} is a graph; export it, and load what that gives")
-    if path.is_dir():
-        found = sorted(p for p in path.rglob("*") if p.is_file() and _format(p) is not None)
-    elif path.exists():
-        found = [path]
-    else:
-        found = [Path(p) for p in sorted(glob.glob(str(path), recursive=True)) if Path(p).is_file()]
-    if not found:
-        raise UsageError(f"{text}: there is no such file; give a file, a folder or a pattern")
-    return found
+    unfit: bool = False
 
 
 def parts_of(
@@ -133,24 +93,23 @@ def parts_of(
 ) -> list[Part]:
     """Cut files into parts."""
     files = files_of(source)
-    total = sum(file.stat().st_size for file in files)
+    total = sum(file.size for file in files)
     size = min(MOST_BYTES, max(LEAST_BYTES, total // (parallelism * 3) + 1))
     parts: list[Part] = []
     for file in files:
-        form = format or _format(file)
+        form = format or file.format
         if form not in ("jsonl", "parquet", "csv"):
             raise UsageError(
                 f"{file}: what kind of file is this? Name it .jsonl, .parquet or .csv, or tell the"
                 " format"
             )
-        compression = _COMPRESSED.get(file.suffix)
         if form == "jsonl":
             if type is not None or columns:
                 raise UsageError(
                     f"{file}: JSON lines tell their types and properties themselves; leave out the"
                     " type and the columns, or tell that the format is csv or parquet"
                 )
-            parts += _lines(file, size, compression)
+            parts += _lines(file, size)
         else:
             name = type or file.name.split(".")[0].split("-")[0]
             check_type(catalog, name, str(file), given=type is not None)
@@ -160,11 +119,11 @@ def parts_of(
                 parts.append(
                     Part(
                         str(file),
-                        str(file.resolve()),
+                        file.address,
                         form,
                         type=name,
                         columns=columns or {},
-                        compression=compression,
+                        compression=file.compression,
                     )
                 )
     if columns:
@@ -177,7 +136,7 @@ def _check_columns(columns: Mapping[str, str], parts: Sequence[Part]) -> None:
     known: set[str] = set()
     for part in parts:
         if part.format == "parquet":
-            known.update(pq.read_schema(part.path).names)
+            known.update(pq.read_schema(parquet_source(part.path)).names)
         else:
             known.update(header_of(part.path, part.compression))
     for name in columns:
@@ -196,35 +155,36 @@ def check_type(catalog: Catalog, name: str, where: str, *, given: bool) -> None:
         raise UsageError(f"{where}: the file is not named after a type ({hint}); tell the type")
 
 
-def _format(file: Path) -> str | None:
-    suffixes = [s for s in file.suffixes if s not in _COMPRESSED]
-    return _FORMATS.get(suffixes[-1]) if suffixes else None
+def can_be_cut(file: SourceFile, format: str | None) -> bool:
+    """True for a file whose parts can be read at the same time."""
+    return (format or file.format) != "csv" and file.compression is None
 
 
-def _lines(file: Path, size: int, compression: str | None) -> Iterator[Part]:
-    path, length = str(file.resolve()), file.stat().st_size
-    if compression is not None:
-        yield Part(str(file), path, "jsonl", compression=compression)
+def _lines(file: SourceFile, size: int) -> Iterator[Part]:
+    path, length = file.address, file.size
+    if file.compression is not None:
+        yield Part(str(file), path, "jsonl", compression=file.compression)
         return
     for start in range(0, max(length, 1), size):
         end = start + size
         yield Part(str(file), path, "jsonl", start, None if end >= length else end)
 
 
-def _groups(file: Path, type: str, columns: Mapping[str, str]) -> Iterator[Part]:
+def _groups(file: SourceFile, type: str, columns: Mapping[str, str]) -> Iterator[Part]:
     try:
-        metadata = pq.ParquetFile(file).metadata
+        metadata = pq.ParquetFile(parquet_source(file.address)).metadata
     except (OSError, pa.ArrowInvalid) as error:
         raise UsageError(f"{file}: not a Parquet file: {error}") from None
     groups: list[int] = []
     rows = before = 0
+    if not metadata.num_row_groups:
+        yield Part(str(file), file.address, "parquet", type=type, columns=columns)
     for group in range(metadata.num_row_groups):
         groups.append(group)
         rows += metadata.row_group(group).num_rows
         if rows >= 4 * _BLOCK_ROWS or group + 1 == metadata.num_row_groups:
-            path = str(file.resolve())
             yield Part(
-                str(file), path, "parquet", groups=tuple(groups), before=before, type=type,
+                str(file), file.address, "parquet", groups=tuple(groups), before=before, type=type,
                 columns=columns,
             )  # fmt: skip
             before, groups, rows = before + rows, [], 0
@@ -263,15 +223,21 @@ def _blocks(part: Part, catalog: Catalog) -> Iterator[Block]:
             before += found.lines
         return
     if part.format == "parquet":
-        with pq.ParquetFile(part.path) as file:
+        with pq.ParquetFile(parquet_source(part.path)) as file:
+            batches: Iterable[pa.RecordBatch | pa.Table]
             batches = file.iter_batches(_BLOCK_ROWS, row_groups=list(part.groups))
+            if not part.groups:
+                batches = with_columns(file.schema_arrow)
             yield from table_blocks(batches, part.before, str(part.type), part.columns)
         return
     type = catalog.table(str(part.type))
     assert type is not None
     for block in read_csv(part.path, part.file, part.compression, type, part.columns):
         rows = {type.name: Rows(block.table, block.lines)}
-        yield Block(rows, block.faults, block.count, [], block.count - block.table.num_rows)
+        bad = block.count - block.table.num_rows
+        yield Block(
+            {} if block.unfit else rows, block.faults, block.count, [], bad, unfit=block.unfit
+        )
 
 
 def _with_ids(rows: pa.Table, type: NodeType | EdgeType | None) -> pa.Table:
@@ -297,12 +263,14 @@ def table_blocks(
         before += table.num_rows
 
 
+def with_columns(schema: pa.Schema) -> list[pa.Table]:
+    """No rows, but columns that can be checked; none of them when nobody has named any."""
+    return [schema.empty_table()] if schema.names else []
+
+
 def _texts(part: Part) -> Iterator[bytes]:
     """Whole lines of a part, some megabytes at a time."""
-    stream = pa.OSFile(part.path, "rb") if part.compression is None else None
-    if stream is None:
-        stream = pa.CompressedInputStream(pa.OSFile(part.path, "rb"), part.compression)
-    with stream:
+    with open_file(part.path, part.compression) as stream:
         position = part.start
         rest = b""
         if part.start:

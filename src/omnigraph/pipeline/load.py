@@ -8,6 +8,7 @@ ten billion.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -40,6 +41,8 @@ from omnigraph.writes.protocol import Change, TableOutcome, WriteRequest, write
 from omnigraph.writes.view import View
 
 MODES = ("append", "merge", "overwrite")
+#: The files in a folder for lines that are wrong: the lines, and what is wrong with them.
+_REJECTED, _FAULTS = "rejected.jsonl", "faults.jsonl"
 #: Into how many buckets keys are divided for each task that runs at a time, at least.
 _BUCKETS = 2
 #: How many bytes of input have their keys in one bucket: it has to fit into memory.
@@ -57,7 +60,12 @@ class LoadResult:
     Attributes:
         branch: Where it was loaded to.
         mode: How.
-        commit: The commit; None when the input was empty.
+        commit: The head of the branch afterwards, unless others wrote meanwhile; None when nothing
+            was written. With indexes that were built it is their commit, which follows that of
+            the rows.
+        rows_commit: The commit that the rows came with.
+        base_commit: The commit that the load was prepared on: what its rows were checked against,
+            and what an overwrite has replaced.
         tables: Per type how many rows are new, replaced and gone.
         lines: How many lines, or rows, the input has.
         skipped: How many of them were left out because of faults.
@@ -65,6 +73,7 @@ class LoadResult:
         base_branch: What the branch was made from, if `ingest` made it.
         branch_created: True when `ingest` made the branch.
         repeated: The load was done before, under the same idempotency key.
+        warnings: What went wrong after the rows were written, such as a failed build of indexes.
     """
 
     branch: str
@@ -77,6 +86,9 @@ class LoadResult:
     base_branch: str | None = None
     branch_created: bool = False
     repeated: bool = False
+    rows_commit: str | None = None
+    base_commit: str | None = None
+    warnings: Sequence[str] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Give the result as plain values."""
@@ -86,7 +98,10 @@ class LoadResult:
             "branch_created": self.branch_created,
             "mode": self.mode,
             "commit": self.commit,
+            "rows_commit": self.rows_commit,
+            "base_commit": self.base_commit,
             "repeated": self.repeated,
+            "warnings": list(self.warnings),
             "lines": self.lines,
             "skipped": self.skipped,
             "faults": [fault.to_dict() for fault in self.faults],
@@ -200,6 +215,8 @@ class Loading:
             and not options.rejects.is_dir()
         ):
             raise UsageError(f"{options.rejects} is a file; give a folder for lines that are wrong")
+        if options.rejects is not None:
+            self._refuse_rejects_as_input(options.rejects)
         request = WriteRequest(
             options.branch,
             self._prepare,
@@ -215,15 +232,19 @@ class Loading:
             made = write(self.repository, request)
         finally:
             self._tidy()
+        commit = None if made.commit is None else made.commit.id
         return LoadResult(
             options.branch,
             options.mode,
-            None if made.commit is None else made.commit.id,
+            commit,
             made.tables,
             self.lines,
             self.bad,
             tuple(self.skipped.shown),
             repeated=made.repeated,
+            rows_commit=commit,
+            # The protocol publishes only on the state that a write was prepared on.
+            base_commit=None if made.commit is None else made.commit.parents[0],
         )
 
     # --- a load that others stage ---
@@ -282,8 +303,11 @@ class Loading:
                 site = replace(site, held={})
             staged = self._staged(site)
         failpoints.hit("load.staged")
-        types = frozenset(name for part in staged for name in part.types)
-        site = replace(site, written=types)
+        types = {name for part in staged for name in part.types}
+        if self.options.mode == "overwrite":
+            # No rows of a type that the input names are rows too: all that is there goes.
+            types |= {part.type for part in self.parts if part.type is not None}
+        site = replace(site, written=frozenset(types))
         checked = self._checked(site, staged)
         failpoints.hit("load.checked")
         self._refuse(site, staged, checked)
@@ -340,7 +364,7 @@ class Loading:
         used = sorted({bucket for part in staged for bucket in part.keys})
         if site.mode == "overwrite":
             # Rows that go are looked at in every bucket.
-            used = list(range(site.buckets)) if staged else []
+            used = list(range(site.buckets)) if site.written else []
         tasks = [
             CheckTask(site, bucket, {p.number: p.keys[bucket] for p in staged if bucket in p.keys})
             for bucket in used
@@ -352,7 +376,7 @@ class Loading:
         before = self._lines_before(staged)
         lines = [part.faults.moved(before[part.number]) for part in staged]
         rejected = [path for part in staged if (path := part.rejected) is not None]
-        raw = {path: site.get(path) for path in rejected}
+        raw = {path: site.get(path, list[bytes]) for path in rejected}
         found = together(lines)
         whole: list[Faults] = []
         broken = [path for check in checked for path in check.broken]
@@ -392,18 +416,31 @@ class Loading:
             seen[known.path] = before[part.number] + part.lines
         return before
 
+    def _refuse_rejects_as_input(self, folder: Path) -> None:
+        """Lines that were rejected before and are mended now are not overwritten."""
+        sources = {p.path: p.file for p in self.parts if os.path.exists(p.path)}
+        for place in (folder / _REJECTED, folder / _FAULTS):
+            for path, file in sources.items():
+                if place.exists() and place.samefile(path):
+                    raise UsageError(
+                        f"{file} is loaded, and would be overwritten by the lines that are wrong:"
+                        f" give another folder than {folder} for them"
+                    )
+
     def _keep_rejected(self, faults: Faults, lines: Sequence[bytes]) -> None:
         folder = self.options.rejects
         assert folder is not None
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "rejected.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
+        (folder / _REJECTED).write_bytes(b"".join(line + b"\n" for line in lines))
         told = [json.dumps(fault.to_dict(), ensure_ascii=False) for fault in faults.shown]
-        (folder / "faults.jsonl").write_text("".join(f"{line}\n" for line in told))
+        (folder / _FAULTS).write_text("".join(f"{line}\n" for line in told))
 
     def _changes(
         self, site: Site, staged: Sequence[StagedPart], checked: Sequence[Checked]
     ) -> Mapping[str, Change]:
-        files: dict[str, list[WrittenFile]] = {}
+        files: dict[str, list[WrittenFile]] = {
+            n: [] for n in site.written or () if site.replaces(n)
+        }
         replaced: dict[str, list[npt.NDArray[np.uint64]]] = {}
         new: dict[str, int] = {}
         if site.mode == "merge":

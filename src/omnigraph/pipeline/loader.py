@@ -15,19 +15,33 @@ import pyarrow as pa
 
 from omnigraph.errors import UsageError
 from omnigraph.history.repository import Repository
+from omnigraph.language import Catalog
+from omnigraph.language.schema.arrow import arrow_type
+from omnigraph.language.schema.catalog import Property
+from omnigraph.pipeline.choice import faster_engine, spark_at_hand
 from omnigraph.pipeline.engine import Engine, LocalEngine, Progress
-from omnigraph.pipeline.inputs import Part, check_type, files_of, parts_of, table_blocks
+from omnigraph.pipeline.inputs import (
+    Part,
+    can_be_cut,
+    check_type,
+    parts_of,
+    table_blocks,
+    with_columns,
+)
 from omnigraph.pipeline.load import Loading, LoadOptions, LoadResult
+from omnigraph.pipeline.source_files import SourceFile, files_of
 from omnigraph.pipeline.staging import StagedPart, StageTask, stage_blocks
 from omnigraph.settings import Settings
+from omnigraph.storage.buckets import is_in_bucket
 from omnigraph.writes.digests import Content, request_digest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: An input of at most so many bytes is loaded in this process, unless told otherwise.
-SMALL = 16 << 20
 _BATCH_ROWS = 1 << 17
+#: What a DataFrame is taken for, whose size nobody knows: its keys are checked by so many tasks
+#: that each has room for its share of a large one, and a small one is still done in seconds.
+_UNKNOWN_SIZE = 8 << 30
 
 EngineName = Literal["auto", "local", "spark"]
 MakeTask = Callable[[int, Part], StageTask]
@@ -55,7 +69,7 @@ class Where:
     """Where the work is done.
 
     Attributes:
-        engine: `local` is this process, `spark` is Spark, `auto` decides by size.
+        engine: `local` is this process, `spark` is Spark, `auto` takes what is done first.
         master: Where Spark runs.
         spark: The caller's session.
     """
@@ -82,9 +96,10 @@ def load(
             return _load_frame(repository, settings, given, where, options, progress)
         if _is_paths(source):
             files = files_of(source)
-            options = _with_digest(given, options, *files)
-            size = sum(file.stat().st_size for file in files)
-            engine = _engine(where, settings, size)
+            options = _with_digest(given, options, *map(_content, files))
+            size = sum(file.size for file in files)
+            whole = [file.size for file in files if not can_be_cut(file, given.format)]
+            engine = _engine(where, settings, size, max(whole, default=0))
             parts = parts_of(
                 source,
                 repository.catalog,
@@ -93,8 +108,8 @@ def load(
                 type=given.type,
                 columns=given.columns,
             )
-        elif source == "-" or hasattr(source, "read"):
-            stream = sys.stdin.buffer if source == "-" else source
+        elif (is_stdin := isinstance(source, str) and source == "-") or hasattr(source, "read"):
+            stream = sys.stdin.buffer if is_stdin else source
             file = stack.enter_context(tempfile.NamedTemporaryFile(suffix=".jsonl"))
             size = _spool(stream, file)
             options = _with_digest(given, options, Path(file.name))
@@ -102,7 +117,7 @@ def load(
             format = given.format or "jsonl"
             found = parts_of(file.name, repository.catalog, engine.parallelism, format=format,
                              type=given.type, columns=given.columns)  # fmt: skip
-            parts = [_renamed(part, "stdin" if source == "-" else "input") for part in found]
+            parts = [_renamed(part, "stdin" if is_stdin else "input") for part in found]
         else:
             return _load_tables(repository, settings, given, where, options, progress)
         loading = Loading(repository, engine, progress, options, settings, parts, size=size)
@@ -119,6 +134,11 @@ def _with_digest(given: Input, options: LoadOptions, *content: Content) -> LoadO
     return replace(options, request_digest=digest)
 
 
+def _content(file: SourceFile) -> Content:
+    """What tells a file from another one; one in a bucket is not read twice for that."""
+    return f"{file.address} {file.size}" if is_in_bucket(file.address) else Path(file.address)
+
+
 def _is_paths(source: Any) -> bool:
     if isinstance(source, list | tuple):
         if "-" in source:
@@ -127,11 +147,11 @@ def _is_paths(source: Any) -> bool:
     return isinstance(source, str | os.PathLike) and os.fspath(source) != "-"
 
 
-def _engine(where: Where, settings: Settings, size: int) -> Engine:
+def _engine(where: Where, settings: Settings, size: int, largest: int = 0) -> Engine:
     chosen = where.engine
     if chosen == "auto":
         asked = where.master is not None or where.spark is not None
-        chosen = "spark" if asked or size > SMALL else "local"
+        chosen = "spark" if asked else faster_engine(size, largest, spark_at_hand(settings))
     if chosen == "local":
         return LocalEngine()
     from omnigraph.pipeline.session import session
@@ -165,10 +185,8 @@ def _load_tables(
     progress: Progress,
 ) -> LoadResult:
     """Load tables that are in memory, in this process: they are here already."""
-    tables = _tables(given)
+    tables = _tables(given, repository.catalog)
     options = _with_digest(given, options, *(part for pair in tables for part in pair))
-    for name, _ in tables:
-        check_type(repository.catalog, name, "the input", given=True)
     parts = [Part("", name, "table", type=name) for name, _ in tables]
     columns = given.columns or {}
     if where.engine == "spark":
@@ -188,7 +206,7 @@ def _load_tables(
         made = []
         progress.stage("reading and staging", len(tables))
         for number, (name, table) in enumerate(tables):
-            batches = table.to_batches(max_chunksize=_BATCH_ROWS)
+            batches = table.to_batches(max_chunksize=_BATCH_ROWS) or with_columns(table.schema)
             task = make(number, parts[number])
             made.append(stage_blocks(task, table_blocks(batches, 0, name, columns)))
             progress.advance(number + 1)
@@ -201,19 +219,32 @@ def _load_tables(
     return loading.run()
 
 
-def _tables(given: Input) -> list[tuple[str, pa.Table]]:
+def _tables(given: Input, catalog: Catalog) -> list[tuple[str, pa.Table]]:
     source = given.source
-    if isinstance(source, Mapping):
-        return [(str(name), _arrow(rows)) for name, rows in source.items()]
-    rows = _arrow(source)
-    if given.type is None:
-        raise UsageError(
-            "of which type are the rows of this table? Pass type=, or a mapping of types to tables"
-        )
-    return [(given.type, rows)]
+    if not isinstance(source, Mapping):
+        if given.type is None:
+            # Something that is no table at all has another answer.
+            _arrow(source, {})
+            raise UsageError(
+                "of which type are the rows of this table? Pass type=, or a mapping of types to"
+                " tables"
+            )
+        source = {given.type: source}
+    found = []
+    for name, rows in source.items():
+        check_type(catalog, str(name), "the input", given=True)
+        type = catalog.table(str(name))
+        assert type is not None
+        # As the columns of the rows are called.
+        properties = dict(type.properties)
+        for column, property in (given.columns or {}).items():
+            if property in properties:
+                properties[column] = properties[property]
+        found.append((type.name, _arrow(rows, properties)))
+    return found
 
 
-def _arrow(rows: Any) -> pa.Table:
+def _arrow(rows: Any, properties: Mapping[str, Property]) -> pa.Table:
     """Rows as an Arrow table: Arrow's own, pandas, polars, and all that speak its interface."""
     if isinstance(rows, pa.Table):
         return rows
@@ -226,11 +257,30 @@ def _arrow(rows: Any) -> pa.Table:
     if hasattr(rows, "__arrow_c_stream__"):
         return pa.table(rows)
     if isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows):
-        return pa.Table.from_pylist(rows)
+        return _of_dictionaries(rows, properties)
     raise UsageError(
         f"cannot load a {type(rows).__name__}: give a path, a stream, an Arrow, pandas or polars"
         " table, or a Spark DataFrame"
     )
+
+
+def _of_dictionaries(rows: list[Mapping[str, Any]], properties: Mapping[str, Property]) -> pa.Table:
+    """Rows that are dictionaries; what one of them leaves out is null."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {}
+    for name in names:
+        values = [row.get(name) for row in rows]
+        try:
+            try:
+                columns[str(name)] = pa.array(values)
+            except OverflowError:
+                # Arrow takes integers for signed ones, unless it is told better.
+                if name not in properties:
+                    raise
+                columns[str(name)] = pa.array(values, arrow_type(properties[name].type))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+            raise UsageError(f"the values of `{name}` are no column: {error}") from None
+    return pa.table(columns)
 
 
 # --- Spark DataFrames ---
@@ -271,11 +321,12 @@ def _load_frame(
             frame, _FrameStaging(make(0, made), name, columns), "reading and staging", progress
         )
         # Partitions are numbered as they come; what they refer to is their own number.
-        parts.extend([made] * (max((part.number for part in staged), default=-1) + 1))
+        parts.extend([made] * (max((part.number for part in staged), default=0) + 1))
         return staged
 
-    # How large it is nobody knows.
-    loading = Loading(repository, engine, progress, options, settings, parts, stage, size=1 << 40)
+    loading = Loading(
+        repository, engine, progress, options, settings, parts, stage, size=_UNKNOWN_SIZE
+    )
     return loading.run()
 
 

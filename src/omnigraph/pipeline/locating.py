@@ -45,7 +45,7 @@ def locate(task: LocateTask) -> Located:
     file = None if task.part is None else task.part.file or None
     by_column: dict[tuple[str, str], list[Broken]] = {}
     for path in task.broken:
-        broken = task.site.get(path)
+        broken = task.site.get(path, Broken)
         by_column.setdefault((broken.type, broken.column), []).append(broken)
     lines_of: dict[str, np.ndarray] = {}
     for (type, column), all_broken in by_column.items():
@@ -54,7 +54,10 @@ def locate(task: LocateTask) -> Located:
         texts = _texts(task.site, task.staged, type, column)
         if type not in lines_of:
             lines_of[type] = np.concatenate(
-                [task.site.get(path) for path in task.staged.types[type].lines]
+                [
+                    unpacked(task.site.get(path, bytes))["line"].to_numpy()
+                    for path in task.staged.types[type].lines
+                ]
             )
         for broken in all_broken:
             found += _faults(broken, texts, lines_of[type], task.staged.number, file)
@@ -71,7 +74,7 @@ def _texts(site: Site, staged: StagedPart, type: str, column: str) -> pa.Array:
     place = int(column.removeprefix("unique")) if column.startswith("unique") else None
     names = [column] if place is None else group_columns(table, place)
     rows = staged.types[type]
-    parts = [unpacked(site.get(path)).select(names) for path in rows.waiting]
+    parts = [unpacked(site.get(path, bytes)).select(names) for path in rows.waiting]
     parts += [read_file(site.objects, site.tables[type].ref, file, names) for file in rows.files]
     whole = pa.concat_tables(parts)
     if place is not None:

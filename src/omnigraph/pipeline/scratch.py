@@ -1,16 +1,17 @@
 """Where tasks leave what later tasks need: small files in a folder of one load, inside the graph.
 
-Nothing in it is ever part of the graph. The folder goes when the load ends.
+Nothing in it is ever part of the graph, and the folder goes when the load ends. Files are tables
+(Arrow) or values of a type that the reader names (msgspec): reading one never runs what it says.
 """
 
 from __future__ import annotations
 
-import pickle
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
+import msgspec
 import pyarrow as pa
 
 from omnigraph.errors import StorageError
@@ -21,6 +22,8 @@ from omnigraph.storage.tables import TableRef, Tables, TableSnapshot
 from omnigraph.writes.signs import SCRATCH
 
 __all__ = ["SCRATCH", "Site", "TableAt", "packed", "unpacked"]
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -88,17 +91,25 @@ class Site:
         if self.held is not None:
             self.held[path] = value
             return path
-        self.objects.write(path, pickle.dumps(value, protocol=5))
+        # Bytes are a table already, of any size.
+        data = value if isinstance(value, bytes) else msgspec.msgpack.encode(value)
+        self.objects.write(path, data)
         return path
 
-    def get(self, path: str) -> Any:
-        """A value that was kept."""
+    def get(self, path: str, kind: type[Value]) -> Value:
+        """A value that was kept, of the type that it has to be."""
         if self.held is not None:
-            return self.held[path]
+            held: Value = self.held[path]
+            return held
         found = self.objects.read(path)
         if found is None:
             raise StorageError(f"{path}: a file of the load is gone; run it again", transient=True)
-        return pickle.loads(found.data)
+        if kind is bytes:
+            return cast("Value", found.data)
+        try:
+            return msgspec.msgpack.decode(found.data, type=kind)
+        except msgspec.MsgspecError:
+            raise StorageError(f"{path}: not what the load has written; run it again") from None
 
 
 def packed(table: pa.Table) -> bytes:
@@ -111,5 +122,8 @@ def packed(table: pa.Table) -> bytes:
 
 def unpacked(data: bytes) -> pa.Table:
     """A table from its bytes."""
-    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-        return reader.read_all()
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+            return reader.read_all()
+    except (pa.ArrowInvalid, OSError):
+        raise StorageError("a file of the load is not what it has written; run it again") from None

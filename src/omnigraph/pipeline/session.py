@@ -136,6 +136,20 @@ def _stop_at_exit() -> None:
             shutil.rmtree(_Made.sockets, ignore_errors=True)
 
 
+def running_master() -> str | None:
+    """Where the session runs that would be used; None when one would have to be started."""
+    with _lock:
+        found = _active(None)
+    if found is None:
+        return None
+    return "sc://" if is_connect(found) else _master_of(found)
+
+
+def configured_master(settings: Settings) -> str:
+    """Where a new session would run."""
+    return settings.spark_master or _configured_master(_configured(os.environ))
+
+
 def is_connect(spark: SparkSession) -> bool:
     """True for a session of Spark Connect, which has no Java of its own."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
@@ -221,14 +235,18 @@ def _forget() -> None:
 
 def _make(master: str | None) -> SparkSession:
     configured = _configured(os.environ)
-    remote = os.environ.get("SPARK_REMOTE", "") or configured.get("spark.remote", "")
-    master = master or remote or configured.get("spark.master") or "local[*]"
+    master = master or _configured_master(configured)
     made = _connect(master) if master.startswith("sc://") else _start(master, configured)
     if _Made.process != os.getpid():
         _Made.process = os.getpid()
         atexit.register(_stop_at_exit)
     _Made.session = made
     return made
+
+
+def _configured_master(configured: Mapping[str, str]) -> str:
+    remote = os.environ.get("SPARK_REMOTE", "") or configured.get("spark.remote", "")
+    return remote or configured.get("spark.master") or "local[*]"
 
 
 def _connect(remote: str) -> SparkSession:

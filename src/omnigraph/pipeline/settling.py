@@ -35,7 +35,7 @@ def settle(task: SettleTask) -> Mapping[str, Settled]:
     """Write the rows of a part that stay."""
     chosen: dict[str, list[pa.Table]] = {}
     for path in task.decided:
-        for type, data in task.site.get(path).items():
+        for type, data in task.site.get(path, dict[str, bytes]).items():
             table = unpacked(data)
             mine = table.filter(pa.array(table["part"].to_numpy() == task.staged.number))
             chosen.setdefault(type, []).append(mine)
@@ -48,8 +48,10 @@ def settle(task: SettleTask) -> Mapping[str, Settled]:
 def _settled(
     site: Site, type: str, waiting: Sequence[str], chosen: list[pa.Table] | None
 ) -> Settled:
-    rows = pa.concat_tables([unpacked(site.get(path)) for path in waiting]) if waiting else None
-    if rows is None or not rows.num_rows:
+    if not waiting:
+        return Settled()
+    rows = pa.concat_tables([unpacked(site.get(path, bytes)) for path in waiting])
+    if not rows.num_rows:
         return Settled()
     made = Settled()
     snapshot = site.open(type)

@@ -138,6 +138,7 @@ class _Staging:
     def add(self, block: Block) -> None:
         self.made.lines += block.lines
         self.faults.append(block.faults)
+        self.made.unfit |= block.unfit
         wrong: list[Ints] = []
         for name, rows in block.rows.items():
             type = self.site.catalog.table(name)
@@ -291,7 +292,8 @@ class _Staging:
             made.waiting.append(self.site.put(f"rows-{name}", packed(table)))
         else:
             made.files += write_files(self.site.open(name), table)
-        made.lines.append(self.site.put(f"lines-{name}", lines[:count].astype(np.int64)))
+        numbers = pa.table({"line": lines[:count].astype(np.int64)})
+        made.lines.append(self.site.put(f"lines-{name}", packed(numbers)))
         made.rows += count
 
     def finish(self) -> StagedPart:
@@ -313,7 +315,7 @@ class _Staging:
                 chosen = table.filter(pa.array(places == bucket))
                 buckets.setdefault(bucket, {})[key] = packed(chosen)
         for bucket, sets in buckets.items():
-            self.made.keys[bucket] = self.site.put(f"keys-{bucket}", sets)
+            self.made.keys[bucket] = self.site.put(f"keys-{bucket}", list(sets.items()))
         return self.made
 
 

@@ -60,16 +60,21 @@ class Objects:
         use_storage()
         self.location = location
         self._store: ObjectStore
-        with _storage_errors(location.uri):
+        with storage_errors(location.uri):
             if location.is_local:
                 # The folder is made by the first write, not by looking.
                 self._store = LocalStore()
             else:
                 self._store = from_url(location.uri)
 
+    @property
+    def store(self) -> ObjectStore:
+        """What obstore works on; the keys of a bucket are the paths."""
+        return self._store
+
     def read(self, path: str) -> StoredObject | None:
         """Read an object; None when there is none."""
-        with _storage_errors(self.location.child(path)):
+        with storage_errors(self.location.child(path)):
             try:
                 found = obstore.get(self._store, self._key(path))
             except (FileNotFoundError, NotADirectoryError):
@@ -78,21 +83,26 @@ class Objects:
 
     def stat(self, path: str) -> StoredFile | None:
         """Describe an object without reading it; None when there is none."""
-        with _storage_errors(self.location.child(path)):
+        with storage_errors(self.location.child(path)):
             try:
                 meta = obstore.head(self._store, self._key(path))
             except (FileNotFoundError, NotADirectoryError):
                 return None
             return StoredFile(path, meta["size"], meta["last_modified"].timestamp(), meta["e_tag"])
 
+    def size(self, path: str) -> int | None:
+        """How many bytes an object has; None when there is none."""
+        found = self.stat(path)
+        return None if found is None else found.size
+
     def write(self, path: str, data: bytes) -> None:
         """Write an object, whole, in place of what was there."""
-        with _storage_errors(self.location.child(path)):
+        with storage_errors(self.location.child(path)):
             obstore.put(self._store, self._key(path), data)
 
     def create(self, path: str, data: bytes) -> bool:
         """Write an object if there is none; False when there is one already."""
-        with _storage_errors(self.location.child(path)):
+        with storage_errors(self.location.child(path)):
             try:
                 obstore.put(self._store, self._key(path), data, mode="create")
             except (AlreadyExistsError, FileExistsError):
@@ -101,7 +111,7 @@ class Objects:
 
     def replace(self, path: str, data: bytes, tag: str) -> bool:
         """Write an object if it still has this tag; False when somebody was faster."""
-        with _storage_errors(self.location.child(path)):
+        with storage_errors(self.location.child(path)):
             try:
                 obstore.put(self._store, self._key(path), data, mode={"e_tag": tag})
             except (PreconditionError, FileNotFoundError):
@@ -110,7 +120,7 @@ class Objects:
 
     def delete(self, path: str) -> None:
         """Delete an object; fine when it is gone already."""
-        with _storage_errors(self.location.child(path)):
+        with storage_errors(self.location.child(path)):
             try:
                 obstore.delete(self._store, self._key(path))
             except FileNotFoundError:
@@ -118,7 +128,7 @@ class Objects:
 
     def move(self, path: str, target: str) -> None:
         """Move an object; fine when it was moved already."""
-        with _storage_errors(self.location.child(path)):
+        with storage_errors(self.location.child(path)):
             try:
                 obstore.rename(self._store, self._key(path), self._key(target))
             except FileNotFoundError:
@@ -126,7 +136,7 @@ class Objects:
 
     def paths(self, folder: str) -> list[str]:
         """The paths of all objects below a folder, sorted."""
-        with _storage_errors(self.location.child(folder)):
+        with storage_errors(self.location.child(folder)):
             prefix = self._key(folder)
             cut = len(prefix) - len(folder)
             batches = obstore.list(self._store, prefix)
@@ -137,7 +147,7 @@ class Objects:
 
         Unlike `paths`, it also gives what a killed process had not finished to write.
         """
-        with _storage_errors(self.location.child(folder)):
+        with storage_errors(self.location.child(folder)):
             if self.location.is_local:
                 return list(_lying(Path(self.location.uri) / folder, folder, deep))
             if deep:
@@ -157,7 +167,7 @@ class Objects:
             return [p for p in paths if not os.path.exists(f"{self.location.uri}/{p}")]
 
         def is_there(path: str) -> bool:
-            with _storage_errors(self.location.child(path)):
+            with storage_errors(self.location.child(path)):
                 try:
                     obstore.head(self._store, path)
                 except FileNotFoundError:
@@ -170,7 +180,7 @@ class Objects:
 
     def top_level(self) -> list[str]:
         """The names directly below the root, sorted; empty when there is nothing."""
-        with _storage_errors(self.location.uri):
+        with storage_errors(self.location.uri):
             if self.location.is_local:
                 try:
                     return sorted(os.listdir(self.location.uri))
@@ -183,7 +193,7 @@ class Objects:
 
     def delete_folder(self, folder: str) -> None:
         """Delete everything below a folder; fine when there is nothing."""
-        with _storage_errors(self.location.child(folder)):
+        with storage_errors(self.location.child(folder)):
             if self.location.is_local:
                 _remove_tree(Path(self.location.uri) / folder)
                 return
@@ -193,12 +203,12 @@ class Objects:
     def delete_all(self, paths: Sequence[str]) -> None:
         """Delete objects, in their order; fine when some are gone already."""
         if not self.location.is_local:
-            with _storage_errors(self.location.uri):
+            with storage_errors(self.location.uri):
                 if paths:
                     obstore.delete(self._store, list(paths))
             return
         for path in paths:
-            with _storage_errors(self.location.child(path)), suppress(FileNotFoundError):
+            with storage_errors(self.location.child(path)), suppress(FileNotFoundError):
                 os.unlink(f"{self.location.uri}/{path}")
 
     def drop_empty(self, folder: str) -> None:
@@ -247,7 +257,7 @@ def _remove_tree(folder: Path) -> None:
 
 
 @contextmanager
-def _storage_errors(address: str) -> Iterator[None]:
+def storage_errors(address: str) -> Iterator[None]:
     """Turn what an object store raises into a `StorageError` that names the object."""
     refuse_fork()
     try:

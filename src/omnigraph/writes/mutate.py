@@ -72,6 +72,7 @@ class MutationResult:
         edges: Counts by edge type.
         repeated: True when an earlier write with the same idempotency key gave the commit; the
             counts are empty then.
+        warnings: What went wrong after it was written, such as a failed build of indexes.
     """
 
     commit: Commit | None
@@ -79,6 +80,7 @@ class MutationResult:
     nodes: Mapping[str, TypeCounts]
     edges: Mapping[str, TypeCounts]
     repeated: bool = False
+    warnings: Sequence[str] = ()
 
     @property
     def affected_nodes(self) -> int:
@@ -100,6 +102,7 @@ class MutationResult:
             "nodes": {name: counts.to_dict() for name, counts in self.nodes.items()},
             "edges": {name: counts.to_dict() for name, counts in self.edges.items()},
             "repeated": self.repeated,
+            "warnings": list(self.warnings),
         }
 
 

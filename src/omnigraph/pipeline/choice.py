@@ -1,0 +1,61 @@
+"""Which engine a load runs on when nobody has chosen one: the one that is done first."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from omnigraph.pipeline import session
+from omnigraph.settings import Settings
+
+#: How many bytes one process loads while Spark starts: about 20 MB of JSON lines in each of the
+#: eight seconds that Java, and then the imports of the first worker, take (measured on two cores).
+_WHILE_SPARK_STARTS = 160 << 20
+#: As much while a session that is there divides the work and collects what came of it, in a second.
+_WHILE_SPARK_DIVIDES = _WHILE_SPARK_STARTS // 8
+#: Fewer bytes are never worth a cluster.
+_SMALL = 16 << 20
+
+
+@dataclass(frozen=True)
+class SparkAtHand:
+    """What is known of Spark without starting it.
+
+    Attributes:
+        running: A session is there.
+        cluster: It is, or would be, on other machines.
+        cores: How many tasks run at a time, if it is on this machine.
+    """
+
+    running: bool = False
+    cluster: bool = False
+    cores: int = 1
+
+
+def faster_engine(size: int, largest: int, spark: SparkAtHand) -> Literal["local", "spark"]:
+    """The engine that is done first.
+
+    Args:
+        size: How many bytes the input has.
+        largest: How many of them are in the largest file that cannot be cut into parts.
+        spark: What there is of Spark.
+    """
+    if spark.cluster:
+        return "spark" if size > _SMALL else "local"
+    # What this process would still have to do when Spark is through with its own share.
+    saved = size - max(size // spark.cores, largest)
+    needed = _WHILE_SPARK_DIVIDES if spark.running else _WHILE_SPARK_STARTS
+    return "spark" if saved > needed else "local"
+
+
+def spark_at_hand(settings: Settings) -> SparkAtHand:
+    """Look for a session that runs, or else for where one would run."""
+    running = session.running_master()
+    master = running or session.configured_master(settings)
+    if not session.is_local(master):
+        return SparkAtHand(running is not None, True)
+    threads = re.match(r"local\[\s*(\d+)", master)
+    one = 1 if master == "local" else os.cpu_count() or 1
+    return SparkAtHand(running is not None, False, max(1, int(threads[1]) if threads else one))
