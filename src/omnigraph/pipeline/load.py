@@ -29,6 +29,7 @@ from omnigraph.pipeline.engine import Engine, LocalEngine, Progress
 from omnigraph.pipeline.faults import Faults, together
 from omnigraph.pipeline.inputs import Part
 from omnigraph.pipeline.key_sets import bounded
+from omnigraph.pipeline.load_reads import StagedFiles, note_reads
 from omnigraph.pipeline.locating import LocateTask, locate
 from omnigraph.pipeline.scratch import SCRATCH, Site, TableAt
 from omnigraph.pipeline.settling import Settled, SettleTask, settle
@@ -312,6 +313,8 @@ class Loading:
         failpoints.hit("load.checked")
         self._refuse(site, staged, checked)
         changes = self._changes(site, staged, checked)
+        files = {name: StagedFiles(change.files, change.place) for name, change in changes.items()}
+        note_reads(view, self.repository.objects, self.options.mode, files)
         failpoints.hit("load.settled")
         self._handed = True
         return changes
@@ -437,7 +440,7 @@ class Loading:
 
     def _changes(
         self, site: Site, staged: Sequence[StagedPart], checked: Sequence[Checked]
-    ) -> Mapping[str, Change]:
+    ) -> Mapping[str, BulkChange]:
         files: dict[str, list[WrittenFile]] = {
             n: [] for n in site.written or () if site.replaces(n)
         }
@@ -455,7 +458,7 @@ class Loading:
                 for name, rows in one.types.items():
                     files.setdefault(name, []).extend(rows.files)
                     new[name] = new.get(name, 0) + rows.rows
-        changes: dict[str, Change] = {}
+        changes: dict[str, BulkChange] = {}
         for name in sorted(files):
             table = site.tables[name]
             gone = table.rows if site.replaces(name) else 0

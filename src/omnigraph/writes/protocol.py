@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+import pyarrow as pa
 from msgspec import structs
 
 from omnigraph import failpoints
@@ -51,6 +52,11 @@ from omnigraph.writes.view import View
 #: How often a write that may be repeated is prepared again when another writer was faster.
 _ATTEMPTS = 256
 _LONGEST_PAUSE = 0.2
+#: What took so many seconds to prepare is checked again before the lock is taken, as often as it
+#: takes until there is little left to check while others wait.
+_LONG = 1.0
+_SHORT = 0.1
+_ROUNDS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +144,15 @@ class _PreparedTable:
     def is_fork(self) -> bool:
         return self.staged is None
 
+    @property
+    def outcome(self) -> TableOutcome:
+        """What becomes of the table; other commits may have made new rows replace some."""
+        planned = self.change.outcome
+        if self.staged is None or self.staged.kind not in ("append", "merge"):
+            return planned
+        more = self.staged.rows_replaced - planned.replaced
+        return TableOutcome(planned.inserted - more, planned.replaced + more, planned.deleted)
+
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
@@ -171,11 +186,14 @@ def _repeated(repository: Repository, request: WriteRequest, may_repeat: bool) -
         earlier = _check_conditions(repository, request, base)
         if earlier is not None:
             return earlier
+        begun = time.monotonic()
         try:
             prepared = _prepare(repository, request, base)
             if not prepared.tables:
                 return WriteResult(None, {})
             failpoints.hit("write.prepared")
+            if time.monotonic() - begun > _LONG:
+                prepared = _nearly_caught_up(repository, request, prepared)
             return _under_lock(repository, request, prepared)
         except _Stale as stale:
             too_late = attempt + 1 == _ATTEMPTS or time.monotonic() > deadline
@@ -277,7 +295,6 @@ def _stage(repository: Repository, request: WriteRequest, base: BranchState) -> 
 
 
 def _under_lock(repository: Repository, request: WriteRequest, prepared: _Prepared) -> WriteResult:
-    outcomes = {item.table.name: item.change.outcome for item in prepared.tables}
     with resolved(repository) as lock:
         failpoints.hit("write.locked")
         try:
@@ -291,6 +308,7 @@ def _under_lock(repository: Repository, request: WriteRequest, prepared: _Prepar
         except ReadSetConflict as conflict:
             raise _Stale(conflict) from None
         failpoints.hit("write.revalidated")
+        outcomes = {item.table.name: item.outcome for item in prepared.tables}
         sidecar = _arm(repository, request, now, prepared.tables)
         try:
             failpoints.hit("write.armed")
@@ -318,15 +336,37 @@ def _now(repository: Repository, request: WriteRequest, base: BranchState) -> Br
     return now
 
 
+def _nearly_caught_up(
+    repository: Repository, request: WriteRequest, prepared: _Prepared
+) -> _Prepared:
+    """A long write on a state of the branch that is as new as can be had without the lock."""
+    for _ in range(_ROUNDS):
+        begun = time.monotonic()
+        now = _now(repository, request, prepared.base)
+        if now.head == prepared.base.head:
+            break
+        try:
+            prepared = _caught_up(repository, prepared, now)
+        except ReadSetConflict as conflict:
+            raise _Stale(conflict) from None
+        if time.monotonic() - begun < _SHORT:
+            break
+    return prepared
+
+
 def _caught_up(repository: Repository, prepared: _Prepared, now: BranchState) -> _Prepared:
     """The same write on a later state of the branch, if it means the same there."""
-    recheck(repository.tables, now.name, prepared.reads, prepared.base.state, now.state)
-    tables = tuple(_rebased(repository, item, now) for item in prepared.tables)
+    anew = recheck(repository.tables, now.name, prepared.reads, prepared.base.state, now.state)
+    tables = tuple(
+        _rebased(repository, item, now, anew.get(item.table.name)) for item in prepared.tables
+    )
     failpoints.hit("write.rechecked")
     return _Prepared(now, prepared.reads, tables)
 
 
-def _rebased(repository: Repository, item: _PreparedTable, now: BranchState) -> _PreparedTable:
+def _rebased(
+    repository: Repository, item: _PreparedTable, now: BranchState, anew: pa.Array | None
+) -> _PreparedTable:
     old, new = item.table, now.state.tables.get(item.table.identity)
     if new is None:
         raise ReadSetConflict(f"{old.name} is gone since this write was prepared")
@@ -340,7 +380,7 @@ def _rebased(repository: Repository, item: _PreparedTable, now: BranchState) -> 
         )
     tables = repository.tables
     staged = rebased(
-        item.staged, tables.open(old.ref, old.version), tables.open(new.ref, new.version)
+        item.staged, tables.open(old.ref, old.version), tables.open(new.ref, new.version), anew
     )
     return replace(item, table=new, staged=staged)
 

@@ -29,6 +29,10 @@ class Read(Protocol):
     def columns(self) -> Sequence[str]:
         """The columns it looks at."""
 
+    @property
+    def decides_anew(self) -> bool:
+        """True when rows that changed are no clash: the write replaces them, whatever they are."""
+
     def sees(self, rows: pa.Table) -> pa.Array | pa.ChunkedArray:
         """Which of some rows belong to its answer, or may."""
 
@@ -39,6 +43,7 @@ class LookUp:
 
     column: str
     values: pa.Array
+    decides_anew: bool = False
 
     @property
     def columns(self) -> Sequence[str]:
@@ -57,6 +62,7 @@ class Condition:
     type: NodeType | EdgeType
     condition: Checked
     given: Given
+    decides_anew: bool = False
 
     @property
     def columns(self) -> Sequence[str]:
@@ -74,6 +80,8 @@ class Condition:
 @dataclass(frozen=True, slots=True)
 class Everything:
     """All rows of a table."""
+
+    decides_anew: bool = False
 
     @property
     def columns(self) -> Sequence[str]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import ReadSetConflict
-from omnigraph.history.manifest import ManifestState, PublishedTable
+from omnigraph.history.manifest import ManifestState
 from omnigraph.language.values import show
 from omnigraph.storage.changes import changes_between
 from omnigraph.storage.tables import Tables
@@ -25,7 +25,7 @@ _SHOWN = 3
 
 def recheck(
     tables: Tables, branch: str, reads: Reads, then: ManifestState, now: ManifestState
-) -> None:
+) -> dict[str, pa.Array]:
     """Check that a write which was prepared on one state fits another, later one.
 
     Args:
@@ -35,49 +35,47 @@ def recheck(
         then: The state it was prepared on.
         now: The state it is to be written on.
 
+    Returns:
+        By the type's name, the ids of rows that the write replaces and that have changed.
+
     Raises:
         ReadSetConflict: A row that it has read has changed, or it would read more rows now.
     """
+    anew: dict[str, pa.Array] = {}
     for name, questions in reads.items():
         old, new = then.by_name(name), now.by_name(name)
         assert old is not None
         if new is None:
             raise ReadSetConflict(f"{name} is gone since this write was prepared", changed=(name,))
-        if (old.version, old.branch) != (new.version, new.branch):
-            _recheck_table(tables, branch, name, questions, old, new)
+        if (old.version, old.branch) == (new.version, new.branch):
+            continue
+        columns = sorted({"id", *(column for read in questions for column in read.columns)})
+        changes = changes_between(
+            tables.open(old.ref, old.version), tables.open(new.ref, new.version), columns
+        )
+        changed = [rows for rows in (changes.before, changes.after) if rows.num_rows]
+        strict = [read for read in questions if not read.decides_anew]
+        if ids := _seen(strict, changed):
+            raise clash(branch, name, old.key, ids)
+        if ids := _seen([read for read in questions if read.decides_anew], changed):
+            anew[name] = pa.array(ids, pa.utf8())
+    return anew
 
 
-def _recheck_table(
-    tables: Tables,
-    branch: str,
-    name: str,
-    reads: Sequence[Read],
-    old: PublishedTable,
-    new: PublishedTable,
-) -> None:
-    columns = sorted({"id", *(column for read in reads for column in read.columns)})
-    changes = changes_between(
-        tables.open(old.ref, old.version), tables.open(new.ref, new.version), columns
-    )
-    seen = first_seen(reads, (changes.before, changes.after))
-    if seen is not None:
-        raise clash(branch, name, old.key, seen)
-
-
-def first_seen(reads: Iterable[Read], changed: Iterable[pa.Table]) -> list[str] | None:
-    """The ids of changed rows that a read is about; None when there are none."""
-    tables = [rows for rows in changed if rows.num_rows]
-    for rows in tables:
+def _seen(reads: Iterable[Read], changed: Iterable[pa.Table]) -> list[str]:
+    """The ids of changed rows that reads are about, each once."""
+    seen: dict[str, None] = {}
+    for rows in changed:
         for read in reads:
             ids = rows["id"].filter(pc.fill_null(read.sees(rows), True))
-            if len(ids):
-                return [str(id) for id in ids[:_SHOWN].to_pylist()]
-    return None
+            seen.update(dict.fromkeys(ids.to_pylist()))
+    return list(seen)
 
 
 def clash(branch: str, name: str, key: str, ids: Sequence[str]) -> ReadSetConflict:
     """The conflict about rows that were changed while a write that depends on them was prepared."""
-    shown = ", ".join(show(id) for id in ids)
+    shown = ", ".join(show(id) for id in ids[:_SHOWN])
+    shown += f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
     return ReadSetConflict(
         f"{name} {shown} changed on branch `{branch}` while this write, which depends on it, was"
         " prepared; read again and repeat it",

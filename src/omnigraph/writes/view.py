@@ -52,6 +52,10 @@ class View:
             self._open[name] = ReadTable(self.repository.tables.open(table.ref, table.version))
         return self._open[name]
 
+    def note(self, name: str, read: Read) -> None:
+        """Note that a type's table was asked something without this view."""
+        self.table(name).reads.append(read)
+
     @property
     def reads(self) -> Mapping[str, Sequence[Read]]:
         """What was read so far, by the type's name."""
