@@ -51,6 +51,7 @@ def stage_schema(
     Raises:
         UsageError: A column to change is not there, or a name would be there twice.
     """
+    snapshot = snapshot.private()
     renames = renames or {}
     names = snapshot.schema.names
     _check(names, adds, drops, renames)

@@ -30,6 +30,7 @@ def stage_compaction(
         rows_per_fragment: Fragments with fewer rows are put together.
         forget: Removes the file of a version that belongs to no history, by its number.
     """
+    snapshot = snapshot.private()
     dataset: LanceDataset = snapshot._dataset
     with table_errors(snapshot.ref):
         plan = Compaction.plan(dataset, {"target_rows_per_fragment": rows_per_fragment})

@@ -83,6 +83,7 @@ def stage_indices(
         UsageError: A column is not there or of the wrong type for its index, or the name is that
             of an index of another column.
     """
+    snapshot = snapshot.private()
     if clashes := {spec.name for spec in specs} & set(drop):
         raise UsageError(f"cannot both build and drop the index {sorted(clashes)[0]}")
     dataset: LanceDataset = snapshot._dataset

@@ -50,7 +50,7 @@ def rebased(
             return _with_places(moved, old, new, anew)
         case "overwrite":
             return moved
-        case "indices" if _covered(write._operation) <= _unchanged(old, new):
+        case "indices" if _indices_fit(write, old, new):
             return moved
     raise _conflict(write)
 
@@ -89,6 +89,18 @@ def _with_places(
 def _addresses_of(table: TableSnapshot, ids: pa.Array) -> Addresses:
     addresses: Addresses = as_numpy(table.find("id", ids, ["id"])[ROW_ADDRESS])
     return addresses.astype(np.uint64, copy=False)
+
+
+def _indices_fit(write: StagedWrite, old: TableSnapshot, new: TableSnapshot) -> bool:
+    """True when nobody else changed the indexes, or what the new ones cover."""
+    with table_errors(new.ref):
+        same = _segments(old) == _segments(new)
+    return same and _covered(write._operation) <= _unchanged(old, new)
+
+
+def _segments(table: TableSnapshot) -> set[str]:
+    indices = table._dataset.describe_indices()
+    return {segment.uuid for index in indices for segment in index.segments}
 
 
 def _covered(operation: Any) -> set[int]:

@@ -111,6 +111,14 @@ class TableSnapshot:
             dataset = self._dataset.checkout_version((self.ref.branch, version))
         return TableSnapshot(self.ref, dataset, self._ids)
 
+    def private(self) -> TableSnapshot:
+        """The same version for one thread alone.
+
+        Some methods of Lance, such as those that build indexes, refuse that anybody else uses the
+        same object meanwhile, or make others fail.
+        """
+        return self.at(self.version)
+
     @property
     def schema(self) -> pa.Schema:
         """The columns."""
