@@ -63,7 +63,7 @@ def write_and_stop(
             raise SystemExit(3) from None
 
 
-def wait_until_stopped(process: BaseProcess, seconds: float = 50) -> bool:
+def wait_until_stopped(process: BaseProcess, seconds: float = 120) -> bool:
     """Wait until a process has stopped; False when it came to its end instead."""
     deadline = time.monotonic() + seconds
     while process.is_alive():

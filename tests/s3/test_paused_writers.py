@@ -142,7 +142,7 @@ def check_one(
             os.kill(child.pid, signal.SIGKILL if dies_after is None else signal.SIGCONT)
             others.write("Person")
             others.write("City")
-        child.join(50)
+        child.join(120)
         assert child.exitcode is not None, "the child hangs"
         note = f"{point} {skip} {end} {dead}: the child's code is {child.exitcode}"
         assert child.exitcode in (0, 3, KILLED), note
@@ -230,6 +230,7 @@ def times(scenario: Scenario, point: str) -> int:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize(
     ("name", "point", "skip"),
@@ -247,6 +248,7 @@ def test_a_writer_paused_anywhere_leaves_nothing_of_its_own(
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("dead", DEAD)
 @pytest.mark.parametrize("branch", ["main", "draft"])
