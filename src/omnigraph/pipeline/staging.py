@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from omnigraph.errors import LoadFault
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.pipeline.embed_rows import TextEmbedding, embed_rows
+from omnigraph.pipeline.engine import check_wanted
 from omnigraph.pipeline.faults import MOST_SHOWN, Faults, together
 from omnigraph.pipeline.inputs import Block, Part, read_part
 from omnigraph.pipeline.jsonlines import Rows
@@ -108,6 +109,7 @@ def stage_blocks(task: StageTask, blocks: Iterable[Block]) -> StagedPart:
     """Stage blocks of rows."""
     staging = _Staging(task)
     for block in blocks:
+        check_wanted()
         staging.add(block)
     return staging.finish()
 
