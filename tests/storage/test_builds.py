@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from functools import partial
 
 import pytest
 
@@ -24,7 +25,7 @@ def test_calls_run_at_the_same_time_and_results_are_in_order():
         together.wait()
         return number
 
-    assert run_together([lambda n=n: call(n) for n in range(6)]) == list(range(6))
+    assert run_together([partial(call, n) for n in range(6)]) == list(range(6))
     assert run_together([lambda: 1]) == [1]
     assert run_together([]) == []
 

@@ -18,7 +18,9 @@ _LENGTH = 26
 _RANDOM_BYTES, _COUNTED_BITS = 10, 40
 #: All pairs of digits, as numbers of two bytes: two digits are written at a time.
 _PAIRS = np.frombuffer("".join(a + b for a in _DIGITS for b in _DIGITS).encode(), np.uint16)
-_PAIR_BITS = 10
+_PAIR_BITS, _PAIR_MASK = 10, 1023
+#: A ULID has 128 bits; its text has 130, of which the first two are 0.
+_BITS = 130
 
 
 def mint_ulids(count: int, at: float | None = None) -> pa.Array:
@@ -30,13 +32,12 @@ def mint_ulids(count: int, at: float | None = None) -> pa.Array:
     constant = stamp << _COUNTED_BITS | random >> _COUNTED_BITS
     numbers = first + np.arange(count)
     text = np.empty((count, _LENGTH // 2), np.uint16)
-    counted = _COUNTED_BITS // _PAIR_BITS
     for place in range(_LENGTH // 2):
-        from_end = _LENGTH // 2 - 1 - place
-        if from_end < counted:
-            text[:, place] = _PAIRS[numbers >> (_PAIR_BITS * from_end) & (len(_PAIRS) - 1)]
+        shift = _BITS - _PAIR_BITS * (place + 1)
+        if shift < _COUNTED_BITS:
+            text[:, place] = _PAIRS[numbers >> shift & _PAIR_MASK]
         else:
-            text[:, place] = _PAIRS[constant >> (_PAIR_BITS * (from_end - counted)) & (len(_PAIRS) - 1)]
+            text[:, place] = _PAIRS[constant >> (shift - _COUNTED_BITS) & _PAIR_MASK]
     offsets = np.arange(0, (count + 1) * _LENGTH, _LENGTH, dtype=np.int32)
     return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(text))
 
