@@ -11,17 +11,6 @@ import pytest
 from omnigraph.pipeline.engine import Ended, LocalEngine, Silent, check_wanted
 
 
-class Engine(LocalEngine):
-    """With as many threads as a test needs, on any machine."""
-
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
-
-    @property
-    def parallelism(self) -> int:
-        return self.threads
-
-
 class Counted(Silent):
     def __init__(self) -> None:
         self.seen: list[object] = []
@@ -41,16 +30,16 @@ def test_tasks_run_at_the_same_time_and_results_are_in_their_order():
         return number * 2
 
     progress = Counted()
-    assert Engine(3).map(task, [1, 2, 3], "double", progress) == [2, 4, 6]
+    assert LocalEngine(3).map(task, [1, 2, 3], "double", progress) == [2, 4, 6]
     assert progress.seen == [("double", 3), 1, 2, 3]
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_one_task_or_thread_stays_in_the_callers_thread(threads):
     tasks = [1] if threads > 1 else [1, 2]
-    found = Engine(threads).map(lambda _: threading.current_thread(), tasks, "", Silent())
+    found = LocalEngine(threads).map(lambda _: threading.current_thread(), tasks, "", Silent())
     assert set(found) == {threading.current_thread()}
-    assert Engine(threads).map(abs, [], "", Silent()) == []
+    assert LocalEngine(threads).map(abs, [], "", Silent()) == []
 
 
 def test_the_first_failure_by_the_order_of_tasks_is_raised():
@@ -64,7 +53,7 @@ def test_the_first_failure_by_the_order_of_tasks_is_raised():
         raise ValueError(number)
 
     with pytest.raises(ValueError, match="0"):
-        Engine(2).map(task, [0, 1], "", Silent())
+        LocalEngine(2).map(task, [0, 1], "", Silent())
 
 
 @pytest.mark.parametrize("stop", ["failure", "interrupt"])
@@ -88,7 +77,7 @@ def test_what_is_not_wanted_ends_and_what_waits_never_begins(stop):
             raise
 
     with pytest.raises(MemoryError if stop == "failure" else KeyboardInterrupt):
-        Engine(2).map(task, list(range(50)), "", Silent())
+        LocalEngine(2).map(task, list(range(50)), "", Silent())
     # All threads are done by now.
     assert 1 in ended
     assert len(begun) < 50

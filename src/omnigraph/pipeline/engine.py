@@ -59,14 +59,17 @@ class Engine(Protocol):
 
 
 class LocalEngine:
-    """Runs tasks in threads of this process: Arrow and Lance compute outside of Python's lock."""
+    """Runs tasks in threads of this process: Arrow and Lance compute outside of Python's lock.
+
+    Args:
+        threads: How many tasks run at a time; a few at most when left out, since each has its rows
+            in memory.
+    """
 
     name = "local"
 
-    @property
-    def parallelism(self) -> int:
-        """How many tasks run at a time: a few, since each has its rows in memory."""
-        return min(_MOST_THREADS, len(os.sched_getaffinity(0)))
+    def __init__(self, threads: int | None = None) -> None:
+        self.parallelism = threads or min(_MOST_THREADS, len(os.sched_getaffinity(0)))
 
     def map(
         self,
