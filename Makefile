@@ -26,9 +26,9 @@ test: venv ## Run the tests (ARGS="-k lint" picks some)
 soak: venv ## Run the endless tests for TIME=300 seconds
 	@OMNIGRAPH_SOAK_SECONDS="$(TIME)" $(PYTHON_VENV) -m pytest -m soak --timeout 0 $(ARGS)
 
-bench: ## Run the benchmarks; one JSON record per measurement
+bench: ## Run the benchmarks; one JSON record per measurement (ARGS=--large loads much more)
 	@scripts/venv bench
-	@scripts/bench
+	@scripts/bench $(ARGS)
 
 lint: venv ## Check style, types and the layering
 	@$(PYTHON_VENV) -m ruff check

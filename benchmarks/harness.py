@@ -18,6 +18,9 @@ class Record:
         limit: The most it may take, in seconds; None when only the ratio matters.
         peer: Who did the same in the same run.
         peer_seconds: What it took there; None when the peer is not installed.
+        memory: The most memory that it used, in bytes; None when nobody looked.
+        memory_limit: The most it may use, in bytes.
+        peer_memory: What the peer used.
     """
 
     benchmark: str
@@ -26,11 +29,15 @@ class Record:
     limit: float | None = None
     peer: str | None = None
     peer_seconds: float | None = None
+    memory: int | None = None
+    memory_limit: int | None = None
+    peer_memory: int | None = None
 
     @property
     def passed(self) -> bool:
-        """False when the limit was missed."""
-        return self.limit is None or self.seconds <= self.limit
+        """False when a limit was missed."""
+        fast = self.limit is None or self.seconds <= self.limit
+        return fast and (self.memory or 0) <= (self.memory_limit or float("inf"))
 
 
 def best_of(work: Callable[[], object], times: int) -> float:
@@ -56,12 +63,20 @@ def emit(record: Record) -> None:
         "peer_seconds": record.peer_seconds,
         "ratio": ratio,
     }
+    if record.memory is not None:
+        plain |= {
+            "memory": record.memory,
+            "memory_limit": record.memory_limit,
+            "peer_memory": record.peer_memory,
+        }
     print(json.dumps(plain), flush=True)
     shown = f"{record.name:<34} {_span(record.seconds):>10}"
     if record.limit is not None:
         shown += f"   limit {_span(record.limit):>8} {'ok' if record.passed else 'MISSED'}"
     if record.peer_seconds and ratio is not None:
         shown += f"   {record.peer} {_span(record.peer_seconds)} ({ratio:.2g}x)"
+    if record.memory is not None:
+        shown += f"   {record.memory / 2**30:.2f} GiB"
     print(shown, file=sys.stderr)
 
 

@@ -82,6 +82,7 @@ class Failing(LocalEngine):
     """Fails in the second task of a stage, or the last if there is only one."""
 
     def __init__(self, label: str, failure: BaseException) -> None:
+        super().__init__()
         self.label = label
         self.failure = failure
 

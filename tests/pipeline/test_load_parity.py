@@ -168,6 +168,14 @@ def test_parts_and_buckets_make_no_difference(case, expected, new_graph, tmp_pat
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_small_blocks_make_no_difference(case, expected, new_graph, tmp_path, monkeypatch):
+    monkeypatch.setattr(inputs, "_BLOCK_BYTES", 50)
+    monkeypatch.setattr(inputs, "_BLOCK_ROWS", 1)
+    found = run_case(case, new_graph(case.schema), tmp_path, engine="local")
+    assert found == expected(case)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_batches_are_refused_and_accepted_alike(case, expected, new_graph):
     graph = new_graph(case.schema)
     for step, (found, rows) in zip(case.steps, expected(case), strict=True):

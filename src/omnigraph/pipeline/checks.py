@@ -250,7 +250,8 @@ class _Check:
         at = pc.index_in(keys["id"].combine_chunks(), value_set=last["text"].combine_chunks())
         same_part = pc.equal(keys["part"], last["part"].combine_chunks().take(at))
         same_row = pc.equal(keys["row"], last["row"].combine_chunks().take(at))
-        return keys.filter(pc.and_(same_part, same_row))
+        # Ids that are not among them were made just now: no other row has them.
+        return keys.filter(pc.fill_null(pc.and_(same_part, same_row), True))
 
     def held(self, type: str, place: int, keys: pa.Table) -> pa.Array:
         """Of some keys, those of rows of the table that stay as they are."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+_MOST_THREADS = 8
 
 
 class Progress(Protocol):
@@ -55,10 +59,17 @@ class Engine(Protocol):
 
 
 class LocalEngine:
-    """Runs tasks in this process, one after the other."""
+    """Runs tasks in threads of this process: Arrow and Lance compute outside of Python's lock.
+
+    Args:
+        threads: How many tasks run at a time; a few at most when left out, since each has its rows
+            in memory.
+    """
 
     name = "local"
-    parallelism = 1
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.parallelism = threads or min(_MOST_THREADS, len(os.sched_getaffinity(0)))
 
     def map(
         self,
@@ -67,10 +78,45 @@ class LocalEngine:
         label: str,
         progress: Progress,
     ) -> list[Result]:
-        """See `Engine`."""
+        """See `Engine`. When a task fails, those that run are waited for, and no other is begun."""
         progress.stage(label, len(tasks))
         results = []
-        for done, task in enumerate(tasks, 1):
-            results.append(function(task))
-            progress.advance(done)
+        threads = min(self.parallelism, len(tasks))
+        if threads < 2:
+            for done, task in enumerate(tasks, 1):
+                results.append(function(task))
+                progress.advance(done)
+            return results
+        ended = threading.Event()
+        pool = ThreadPoolExecutor(threads, initializer=_watch, initargs=(ended,))
+        try:
+            waiting = [pool.submit(function, task) for task in tasks]
+            for done, result in enumerate(waiting, 1):
+                results.append(result.result())
+                progress.advance(done)
+        finally:
+            ended.set()
+            pool.shutdown(cancel_futures=True)
         return results
+
+
+class Ended(Exception):
+    """The work that a task belongs to has ended: another task failed, or a user stopped it."""
+
+
+def check_wanted() -> None:
+    """Stop a task whose results nobody waits for; tasks ask this every now and then.
+
+    Raises:
+        Ended: Nobody does.
+    """
+    ended: threading.Event | None = getattr(_thread, "ended", None)
+    if ended is not None and ended.is_set():
+        raise Ended
+
+
+_thread = threading.local()
+
+
+def _watch(ended: threading.Event) -> None:
+    _thread.ended = ended

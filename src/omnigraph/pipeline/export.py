@@ -210,7 +210,8 @@ def _runner(engine: str | Engine, rows: int) -> Engine:
     if not isinstance(engine, str):
         return engine
     if engine == "local" or (engine == "auto" and rows < _SPARK_ROWS):
-        return LocalEngine()
+        # How many files there are does not depend on the machine.
+        return LocalEngine(threads=1)
     from omnigraph.pipeline.session import session
     from omnigraph.pipeline.spark_engine import SparkEngine
 

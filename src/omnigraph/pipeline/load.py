@@ -196,6 +196,8 @@ class Loading:
     skipped: Faults = field(default_factory=Faults)
     _folder: str = field(default_factory=lambda: f"{SCRATCH}/{new_ulid()}")
     _written: list[tuple[TableRef, list[WrittenFile]]] = field(default_factory=list)
+    #: Files that were staged, and then written anew without some of their rows.
+    _superseded: list[tuple[TableRef, list[WrittenFile]]] = field(default_factory=list)
     #: The protocol has what was prepared: it may become part of the graph at any later time.
     _handed: bool = False
 
@@ -293,6 +295,7 @@ class Loading:
     def _prepare(self, view: View) -> Mapping[str, Change]:
         # Another writer was faster: what was staged on the state before is of no use.
         self._handed = False
+        self._superseded = []
         self._discard()
         site = self._site(view)
         if self.begun is not None:
@@ -446,18 +449,20 @@ class Loading:
         }
         replaced: dict[str, list[npt.NDArray[np.uint64]]] = {}
         new: dict[str, int] = {}
+        settled: Sequence[Mapping[str, Settled]] = [{}] * len(staged)
         if site.mode == "merge":
             decided = [check.decided for check in checked if check.decided is not None]
             tasks = [SettleTask(site, part, decided) for part in staged]
             settled = self.engine.map(settle, tasks, "merging", self.progress)
-            for part in settled:
-                for name, made in part.items():
-                    self._add(site, name, made, files, replaced, new)
-        else:
-            for one in staged:
-                for name, rows in one.types.items():
-                    files.setdefault(name, []).extend(rows.files)
-                    new[name] = new.get(name, 0) + rows.rows
+        for part, merged in zip(staged, settled, strict=True):
+            for name, made in merged.items():
+                self._add(site, name, made, files, replaced, new)
+            for name, rows in part.types.items():
+                if name in merged and merged[name].instead:
+                    self._superseded.append((site.tables[name].ref, rows.files))
+                    continue
+                files.setdefault(name, []).extend(rows.files)
+                new[name] = new.get(name, 0) + sum(file.rows for file in rows.files)
         changes: dict[str, BulkChange] = {}
         for name in sorted(files):
             table = site.tables[name]
@@ -493,6 +498,8 @@ class Loading:
             self._written += [(tables[n].ref, files) for n, files in self.begun.files.items()]
         if not self._handed:
             self._discard()
+        for table, files in self._superseded:
+            self._delete(table, files)
         for folder in folders:
             with suppress(OmnigraphError):
                 self.repository.objects.delete_folder(folder)
@@ -501,8 +508,11 @@ class Loading:
         """Delete files that were staged for nothing; what stays is found by a cleanup."""
         written, self._written = self._written, []
         for table, files in written:
-            with suppress(OmnigraphError):
-                delete_files(self.repository.objects, files, table)
+            self._delete(table, files)
+
+    def _delete(self, table: TableRef, files: Sequence[WrittenFile]) -> None:
+        with suppress(OmnigraphError):
+            delete_files(self.repository.objects, files, table)
 
 
 @dataclass(frozen=True)

@@ -49,16 +49,11 @@ def locate(task: LocateTask) -> Located:
         by_column.setdefault((broken.type, broken.column), []).append(broken)
     lines_of: dict[str, np.ndarray] = {}
     for (type, column), all_broken in by_column.items():
-        if type not in task.staged.types:
+        if type not in task.staged.types or not task.staged.types[type].rows:
             continue
         texts = _texts(task.site, task.staged, type, column)
         if type not in lines_of:
-            lines_of[type] = np.concatenate(
-                [
-                    unpacked(task.site.get(path, bytes))["line"].to_numpy()
-                    for path in task.staged.types[type].lines
-                ]
-            )
+            lines_of[type] = task.staged.types[type].all_lines(task.site)
         for broken in all_broken:
             found += _faults(broken, texts, lines_of[type], task.staged.number, file)
     rejected: tuple[bytes, ...] = ()
@@ -74,8 +69,8 @@ def _texts(site: Site, staged: StagedPart, type: str, column: str) -> pa.Array:
     place = int(column.removeprefix("unique")) if column.startswith("unique") else None
     names = [column] if place is None else group_columns(table, place)
     rows = staged.types[type]
-    parts = [unpacked(site.get(path, bytes)).select(names) for path in rows.waiting]
-    parts += [read_file(site.objects, site.tables[type].ref, file, names) for file in rows.files]
+    parts = [read_file(site.objects, site.tables[type].ref, file, names) for file in rows.files]
+    parts += [unpacked(site.get(path, bytes)).select(names) for path in rows.waiting]
     whole = pa.concat_tables(parts)
     if place is not None:
         return group_texts(table, place, whole)

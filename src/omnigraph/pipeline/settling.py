@@ -1,4 +1,7 @@
-"""Merging a part: rows that wait are written once it is known which stay and what they replace."""
+"""Merging a part: its rows are written once it is known which stay and what they replace.
+
+What was written before into an empty table stays as it is, if all of its rows do.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.pipeline.scratch import Site, unpacked
-from omnigraph.pipeline.staging import StagedPart
-from omnigraph.storage.bulk import WrittenFile, write_files
+from omnigraph.pipeline.staging import StagedPart, StagedRows
+from omnigraph.storage.bulk import WrittenFile, read_file, write_files
 
 
 @dataclass(frozen=True)
@@ -24,49 +28,59 @@ class SettleTask:
 
 @dataclass
 class Settled:
-    """What is written of a type: the files, and the addresses of rows that they replace."""
+    """What is written of a type: the files, and the addresses of rows that they replace.
+
+    `instead` is true when they take the place of the files that the part has staged.
+    """
 
     files: list[WrittenFile] = field(default_factory=list)
     replaced: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint64))
     new: int = 0
+    instead: bool = False
 
 
 def settle(task: SettleTask) -> Mapping[str, Settled]:
-    """Write the rows of a part that stay."""
-    chosen: dict[str, list[pa.Table]] = {}
+    """Write the rows of a part that stay; types whose files stay as they are are left out."""
+    merged = {name: rows for name, rows in task.staged.types.items() if rows.merged and rows.rows}
+    if not merged:
+        return {}
+    chosen: dict[str, list[pa.Table]] = {name: [] for name in merged}
     for path in task.decided:
         for type, data in task.site.get(path, dict[str, bytes]).items():
-            table = unpacked(data)
-            mine = table.filter(pa.array(table["part"].to_numpy() == task.staged.number))
-            chosen.setdefault(type, []).append(mine)
-    return {
-        type: _settled(task.site, type, rows.waiting, chosen.get(type))
-        for type, rows in task.staged.types.items()
-    }
+            if type in merged:
+                table = unpacked(data)
+                mine = table.filter(pa.array(table["part"].to_numpy() == task.staged.number))
+                chosen[type].append(mine)
+    settled = {}
+    for type, rows in merged.items():
+        stays = pa.concat_tables(chosen[type]).sort_by("row")
+        if rows.waiting or stays.num_rows < rows.rows or stays["row_id"].null_count < rows.rows:
+            settled[type] = _settled(task.site, type, rows, stays)
+    return settled
 
 
-def _settled(
-    site: Site, type: str, waiting: Sequence[str], chosen: list[pa.Table] | None
-) -> Settled:
-    if not waiting:
-        return Settled()
-    rows = pa.concat_tables([unpacked(site.get(path, bytes)) for path in waiting])
-    if not rows.num_rows:
-        return Settled()
-    made = Settled()
+def _settled(site: Site, type: str, staged: StagedRows, stays: pa.Table) -> Settled:
+    made = Settled(instead=not staged.waiting)
     snapshot = site.open(type)
-    if chosen is None:
-        # No ids were given: all rows are new.
-        made.files = write_files(snapshot, rows)
-        made.new = rows.num_rows
-        return made
-    table = pa.concat_tables(chosen).sort_by("row")
-    known = table["row_id"].is_valid().to_numpy()
-    changed, new = table.filter(pa.array(known)), table.filter(pa.array(~known))
+    known = stays["row_id"].is_valid().to_numpy()
+    changed, new = stays.filter(pa.array(known)), stays.filter(pa.array(~known))
     made.new = new.num_rows
     if changed.num_rows:
         made.replaced = changed["address"].to_numpy()
     order = pa.chunked_array([*changed["row"].chunks, *new["row"].chunks], pa.int64())
     if len(order):
-        made.files = write_files(snapshot, rows.take(order), changed["row_id"])
+        rows = _rows(site, type, staged, snapshot.schema.names)
+        # They are counted from the first row of the part.
+        places = pc.subtract(order, staged.rows - rows.num_rows)
+        made.files = write_files(snapshot, rows.take(places), changed["row_id"])
     return made
+
+
+def _rows(site: Site, type: str, staged: StagedRows, columns: Sequence[str]) -> pa.Table:
+    """The rows that wait, or those that are in files."""
+    if staged.waiting:
+        return pa.concat_tables([unpacked(site.get(path, bytes)) for path in staged.waiting])
+    table = site.tables[type].ref
+    return pa.concat_tables(
+        [read_file(site.objects, table, file, columns) for file in staged.files]
+    )

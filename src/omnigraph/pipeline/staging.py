@@ -1,8 +1,8 @@
 """Staging a part: its rows are read, checked one by one, and written to files of their tables.
 
-Rows that are appended, or take the place of everything, go to Lance files at once; no version
-refers to them. Rows that are merged wait in scratch files until it is known which of them are new.
-Only keys travel to the checks that need all rows.
+Rows go to Lance files at once; no version refers to them. But rows that are merged into a table
+that has others, with ids that it may have, wait in scratch files until it is known which of them
+are new. Only keys travel to the checks that need all rows.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from omnigraph.errors import LoadFault
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.pipeline.embed_rows import TextEmbedding, embed_rows
+from omnigraph.pipeline.engine import check_wanted
 from omnigraph.pipeline.faults import MOST_SHOWN, Faults, together
 from omnigraph.pipeline.inputs import Block, Part, read_part
 from omnigraph.pipeline.jsonlines import Rows
@@ -35,7 +36,7 @@ from omnigraph.pipeline.key_sets import (
     only_keys,
     texts_of,
 )
-from omnigraph.pipeline.scratch import Site, packed
+from omnigraph.pipeline.scratch import Site, packed, unpacked
 from omnigraph.storage.bulk import WrittenFile, write_files
 from omnigraph.storage.staged import ROWS_PER_FRAGMENT
 from omnigraph.writes.conform import conform
@@ -66,12 +67,30 @@ class StageTask:
 
 @dataclass
 class StagedRows:
-    """The rows of one type of a part, where they are, and the lines that they stand on."""
+    """The rows of one type of a part, where they are, and the lines that they stand on.
+
+    Rows in files come before those that wait. Lines that follow each other are told as a range.
+
+    Attributes:
+        merged: Of a merge, true when it is told by ids which of the rows stay: of those that wait,
+            and if none do, of those in files.
+    """
 
     rows: int = 0
     files: list[WrittenFile] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
+    lines: list[str | range] = field(default_factory=list)
+    merged: bool = False
+
+    def all_lines(self, site: Site) -> Ints:
+        """The lines of the rows, in their order."""
+        found = [
+            np.arange(each.start, each.stop)
+            if isinstance(each, range)
+            else unpacked(site.get(each, bytes))["line"].to_numpy()
+            for each in self.lines
+        ]
+        return np.concatenate(found)
 
 
 @dataclass
@@ -108,6 +127,7 @@ def stage_blocks(task: StageTask, blocks: Iterable[Block]) -> StagedPart:
     """Stage blocks of rows."""
     staging = _Staging(task)
     for block in blocks:
+        check_wanted()
         staging.add(block)
     return staging.finish()
 
@@ -132,6 +152,8 @@ class _Staging:
         self.keys: dict[KeySet, list[pa.Table]] = {}
         #: How many rows of each type have keys already.
         self.numbered: Counter[str] = Counter()
+        #: Types of which rows wait.
+        self.waits: set[str] = set()
         self.faults: list[Faults] = []
         self.rejected: list[bytes] = []
 
@@ -162,6 +184,7 @@ class _Staging:
         table, rows, unfit = self.fitting(type, rows)
         if table is None:
             return unfit
+        self.note_ids(type, has_ids)
         found = self.checked(type, table, has_ids)
         shown = found.described()
         if found.total > MOST_SHOWN:
@@ -260,7 +283,8 @@ class _Staging:
                 refused = distinct_keys(ids, 0)
                 self.keys.setdefault(KeySet("refused", type.name), []).append(refused)
         merge = self.site.mode == "merge"
-        known_ids = known_ids or merge or needs_edges(type, self.site.catalog)
+        merged = self.made.types[type.name].merged
+        known_ids = known_ids or merged or needs_edges(type, self.site.catalog)
         for key, column in key_sets(type):
             if key.rule == "id" and not known_ids:
                 # Ids that were made just now are like no other.
@@ -277,6 +301,24 @@ class _Staging:
                 keys = _with_values(type, key, good, keys, start)
             self.keys.setdefault(key, []).append(keys)
 
+    def note_ids(self, type: NodeType | EdgeType, has_ids: bool) -> None:
+        """Decide if rows wait: not if they are new, nor if nothing is there to be replaced."""
+        first = type.name not in self.made.types
+        rows = self.made.types.setdefault(type.name, StagedRows())
+        new = not (has_ids or type.key or needs_edges(type, self.site.catalog))
+        if self.site.mode != "merge" or new or rows.merged:
+            return
+        rows.merged = True
+        # Into an empty table all rows go, as long as the input has no id twice; if it has, they are
+        # read from the files again, which blobs cannot be.
+        blobs = any(property.type.is_blob for property in type.stored_properties)
+        if first and not self.site.tables[type.name].rows and not blobs:
+            return
+        if type.name in self.waiting:
+            # These came before, and are new.
+            self.write(type.name, self.waiting[type.name], whole=True)
+        self.waits.add(type.name)
+
     def write(self, name: str, waiting: _Waiting, *, whole: bool) -> None:
         """Write rows that wait: all, or as many as fill files."""
         table = pa.concat_tables(waiting.tables)
@@ -288,13 +330,20 @@ class _Staging:
         if not count:
             return
         table = table.slice(0, count)
-        if self.site.mode == "merge":
+        if name in self.waits:
             made.waiting.append(self.site.put(f"rows-{name}", packed(table)))
         else:
             made.files += write_files(self.site.open(name), table)
-        numbers = pa.table({"line": lines[:count].astype(np.int64)})
-        made.lines.append(self.site.put(f"lines-{name}", packed(numbers)))
+        made.lines.append(self.put_lines(name, lines[:count]))
         made.rows += count
+
+    def put_lines(self, name: str, lines: Ints) -> str | range:
+        """Keep the lines of rows: those of tables mostly follow each other."""
+        first = int(lines[0])
+        if np.array_equal(lines, np.arange(first, first + len(lines))):
+            return range(first, first + len(lines))
+        numbers = pa.table({"line": lines.astype(np.int64)})
+        return self.site.put(f"lines-{name}", packed(numbers))
 
     def finish(self) -> StagedPart:
         for name, waiting in self.waiting.items():

@@ -6,8 +6,9 @@ Several indexes of one table, new ones, replaced ones and dropped ones, are one 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from lance import LanceDataset, LanceOperation
 from lance.dataset import Index
 
 from omnigraph.errors import UsageError
+from omnigraph.storage.builds import run_together
 from omnigraph.storage.snapshot import TableSnapshot, table_errors
 from omnigraph.storage.staged import StagedWrite, staged
 
@@ -90,7 +92,8 @@ def stage_indices(
     with table_errors(snapshot.ref):
         existing = _segments(dataset)
         known = {index.name: (index.column, index.kind) for index in snapshot.indices()}
-        built: list[Index] = []
+        builds: list[Callable[[], Index | None]] = []
+        replaced: list[list[Index]] = []
         removed = [segment for name in drop for segment in existing.get(name, ())]
         for spec in specs:
             old = existing.get(spec.name, [])
@@ -105,7 +108,12 @@ def stage_indices(
                     segment for segment in old if set(fragments).isdisjoint(segment.fragment_ids)
                 ]
                 fragments = [id for id in fragments if id not in covered]
-            made = _build(dataset, spec, fragments)
+            # A dataset is used by one thread at a time.
+            own = dataset.checkout_version((snapshot.ref.branch, snapshot.version))
+            builds.append(partial(_build, own, spec, fragments))
+            replaced.append(old)
+        built: list[Index] = []
+        for made, old in zip(run_together(builds), replaced, strict=True):
             if made is not None:
                 built.append(made)
                 removed += old
