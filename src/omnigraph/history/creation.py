@@ -32,7 +32,6 @@ from omnigraph.language.schema.arrow import table_schema
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LOCK_FOLDER, LockTimes, effect_lock
 from omnigraph.storage.objects import Objects
-from omnigraph.storage.relocation import note_place
 
 _STATE_FORMAT = 1
 
@@ -83,7 +82,6 @@ def init_repository(
         )
         rows = [table_row(t.key, t.identity, t.path) for t in published]
         rows += [version_row(t) for t in published] + commit_rows(genesis)
-        note_place(objects)
         history.create(rows)
         failpoints.hit("init.manifest_created")
         objects.delete(INIT_CLAIM)

@@ -7,7 +7,6 @@ Lance call commits by itself.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +18,11 @@ from lance.commit import CommitConflictError
 from lance.dataset import Session  # type: ignore[attr-defined]
 
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError
+from omnigraph.storage.datasets import at_home, open_dataset, settled
 from omnigraph.storage.location import Location
+from omnigraph.storage.objects import Objects
 from omnigraph.storage.patch import address, new_fragments, without
+from omnigraph.storage.pruning import drop_versions
 from omnigraph.storage.table_ref import PRIMARY_KEY, ROW_ADDRESS, TableRef
 from omnigraph.storage.tables import FILE_FORMAT, clear_fork, table_errors
 
@@ -123,7 +125,7 @@ class Ledger:
         """
         try:
             # A merge moves the dataset it is called on: `base` has to stay what it is.
-            dataset = base._dataset.checkout_version((base.branch, base.version))
+            dataset = at_home(self._ref(base.branch), base._dataset, base.version)
             if replaced is not None and replaced in base.places:
                 return self._replace(base, dataset, rows, replaced)
             merge = dataset.merge_insert(_KEY)
@@ -192,11 +194,7 @@ class Ledger:
         with self._errors():
             dataset = self._open(branch)
             dataset.delete(obsolete)
-            dataset.cleanup_old_versions(
-                older_than=dt.timedelta(0),
-                retain_versions=keep_versions,
-                error_if_tagged_old_versions=False,
-            )
+            drop_versions(Objects(self.location), self._ref(branch), dataset, keep_versions)
 
     # --- branches ---
 
@@ -229,8 +227,7 @@ class Ledger:
     def _open(self, branch: str | None) -> LanceDataset:
         address = self.location.child(self._path)
         try:
-            dataset = lance.dataset(address, session=self._session)
-            return dataset if branch is None else dataset.checkout_version((branch, None))
+            return open_dataset(address, self._ref(branch), None, self._session)
         except ValueError as error:
             text = str(error)
             if "not found" in text.lower() or "does not exist" in text.lower():
@@ -243,9 +240,13 @@ class Ledger:
     def _as_version(
         self, branch: str | None, dataset: LanceDataset, places: Mapping[str, int]
     ) -> LedgerVersion:
+        dataset = settled(self._ref(branch), dataset)
         metadata = _texts(dataset.schema.metadata)
         small = sum(f.physical_rows < _FULL for f in dataset.get_fragments())
         return LedgerVersion(branch, int(dataset.version), metadata, small, places, dataset)
+
+    def _ref(self, branch: str | None) -> TableRef:
+        return TableRef(self._path, branch)
 
     def _errors(self) -> Any:
         return table_errors(TableRef(self._path))

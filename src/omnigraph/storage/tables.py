@@ -22,6 +22,7 @@ from lance.dataset import Session  # type: ignore[attr-defined]
 from omnigraph.errors import ReadSetConflict
 from omnigraph.storage.columns import NewColumn, stage_schema
 from omnigraph.storage.compaction import stage_compaction
+from omnigraph.storage.datasets import open_dataset, settled
 from omnigraph.storage.indices import IndexKind, IndexSpec, stage_indices
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
@@ -280,6 +281,7 @@ class Tables:
                     f" was to be version {expected}: a program outside of Omnigraph wrote to it",
                     changed=(write.ref.path,),
                 )
+            made = settled(write.ref, made)
             if write.ref.branch is None:
                 opened = TableSnapshot(write.ref, made, write._added)
                 self._opened[write.ref.path, expected] = opened
@@ -288,14 +290,12 @@ class Tables:
 
     # --- parts ---
 
-    def _dataset(self, path: str, version: int | None = None) -> LanceDataset:
-        return lance.dataset(self.location.child(path), version=version, session=self._session)
+    def _dataset(self, path: str) -> LanceDataset:
+        return open_dataset(self.location.child(path), TableRef(path), None, self._session)
 
     def _open(self, ref: TableRef, version: int | None) -> LanceDataset:
         with table_errors(ref):
-            if ref.branch is None:
-                return self._dataset(ref.path, version)
-            return self._dataset(ref.path).checkout_version((ref.branch, version))
+            return open_dataset(self.location.child(ref.path), ref, version, self._session)
 
 
 def clear_fork(location: Location, path: str, name: str) -> None:
