@@ -29,6 +29,7 @@ from omnigraph.history.repository import (
 from omnigraph.history.store import History
 from omnigraph.language import Catalog, compile_schema
 from omnigraph.language.schema.arrow import table_schema
+from omnigraph.storage.links import refuse_links
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LOCK_FOLDER, LockTimes, effect_lock
 from omnigraph.storage.objects import Objects
@@ -50,6 +51,7 @@ def init_repository(
     """
     catalog = compile_schema(schema_text, path=path)
     refuse_file(location)
+    refuse_links(location)
     objects, history = Objects(location), History(location)
     # Look before locking: the lock would leave a file in a place that is not ours.
     _check_place(location, objects, history)

@@ -18,6 +18,8 @@ from lance import LanceDataset
 from lance.dataset import Session  # type: ignore[attr-defined]
 
 from omnigraph.errors import StorageError
+from omnigraph.storage.links import refuse_links_in, refuse_links_to
+from omnigraph.storage.location import Location
 from omnigraph.storage.table_ref import TableRef
 from omnigraph.storage.version_file import read_varint
 
@@ -27,16 +29,14 @@ _PATH = 4
 
 
 def open_dataset(
-    table: str, ref: TableRef, version: int | None, session: Session | None
+    location: Location, ref: TableRef, version: int | None, session: Session | None
 ) -> LanceDataset:
-    """Open a version of a table, or of a branch of it; without one, the newest.
-
-    Args:
-        table: The address of the table itself, whatever the branch.
-        ref: The table and the branch.
-        version: The version.
-        session: What Lance caches in.
-    """
+    """Open a version of a table, or of a branch of it; without one, the newest."""
+    if location.is_local:
+        refuse_links_to(location, [ref.folder], last=True)
+        for folder in dict.fromkeys((ref.path, ref.folder)):
+            refuse_links_in(location.child(folder))
+    table = location.child(ref.path)
     if ref.branch is None:
         return lance.dataset(table, version=version, session=session)
     return at_home(ref, lance.dataset(table, session=session), version)

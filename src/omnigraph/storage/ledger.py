@@ -19,6 +19,7 @@ from lance.dataset import Session  # type: ignore[attr-defined]
 
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError
 from omnigraph.storage.datasets import at_home, open_dataset, settled
+from omnigraph.storage.links import refuse_links_to
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.patch import address, new_fragments, without
@@ -219,6 +220,7 @@ class Ledger:
 
     def delete_branch(self, name: str) -> None:
         """Delete a branch."""
+        refuse_links_to(self.location, [self._ref(name).folder], last=True)
         with self._errors():
             self._open(None).branches.delete(name)
 
@@ -227,7 +229,7 @@ class Ledger:
     def _open(self, branch: str | None) -> LanceDataset:
         address = self.location.child(self._path)
         try:
-            return open_dataset(address, self._ref(branch), None, self._session)
+            return open_dataset(self.location, self._ref(branch), None, self._session)
         except ValueError as error:
             text = str(error)
             if "not found" in text.lower() or "does not exist" in text.lower():

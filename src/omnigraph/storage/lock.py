@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import ReadSetConflict, StorageError
+from omnigraph.storage.links import refuse_links_to
 from omnigraph.storage.location import Location
 
 if TYPE_CHECKING:
@@ -80,8 +81,10 @@ class _HeldFile:
 def _file_lock(location: Location, times: LockTimes) -> Iterator[EffectLock]:
     path = Path(location.uri) / _FILE
     try:
+        refuse_links_to(location, [_FILE], last=True)
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        handle = os.open(path, flags, 0o666)
     except OSError as error:
         raise StorageError(f"cannot lock the graph: {error}") from error
     try:

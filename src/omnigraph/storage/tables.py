@@ -24,6 +24,7 @@ from omnigraph.storage.columns import NewColumn, stage_schema
 from omnigraph.storage.compaction import stage_compaction
 from omnigraph.storage.datasets import open_dataset, settled
 from omnigraph.storage.indices import IndexKind, IndexSpec, stage_indices
+from omnigraph.storage.links import refuse_links_to
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.patch import Patch, new_fragments, stage_patch
@@ -160,6 +161,7 @@ class Tables:
                 raise ValueError(f"it cannot be deleted, since {', '.join(kept)} is made from it")
             for each in reversed(doomed):
                 if each in known:
+                    refuse_links_to(self.location, [TableRef(path, each).folder], last=True)
                     _delete_listed(dataset, each)
         clear_fork(self.location, path, name)
 
@@ -171,6 +173,7 @@ class Tables:
         with table_errors(TableRef(path, name)):
             dataset = self._dataset(path)
             if name in dataset.branches.list():
+                refuse_links_to(self.location, [TableRef(path, name).folder], last=True)
                 _delete_listed(dataset, name)
 
     # --- staging ---
@@ -291,11 +294,11 @@ class Tables:
     # --- parts ---
 
     def _dataset(self, path: str) -> LanceDataset:
-        return open_dataset(self.location.child(path), TableRef(path), None, self._session)
+        return open_dataset(self.location, TableRef(path), None, self._session)
 
     def _open(self, ref: TableRef, version: int | None) -> LanceDataset:
         with table_errors(ref):
-            return open_dataset(self.location.child(ref.path), ref, version, self._session)
+            return open_dataset(self.location, ref, version, self._session)
 
 
 def clear_fork(location: Location, path: str, name: str) -> None:
