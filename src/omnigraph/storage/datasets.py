@@ -9,6 +9,7 @@ nothing has to be rewritten.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 
@@ -36,7 +37,9 @@ def open_dataset(
         refuse_links_to(location, [ref.folder], last=True)
         for folder in dict.fromkeys((ref.path, ref.folder)):
             refuse_links_in(location.child(folder))
-    table = location.child(ref.path)
+        if not os.path.isdir(location.child(ref.path)):
+            raise ValueError(f"{location.child(ref.path)} was not found")
+    table = location.store_address(ref.path)
     if ref.branch is None:
         return lance.dataset(table, version=version, session=session)
     return at_home(ref, lance.dataset(table, session=session), version)

@@ -73,7 +73,7 @@ class Ledger:
         with self._errors():
             made = lance.write_dataset(
                 rows,
-                self.location.child(self._path),
+                self.location.store_address(self._path),
                 schema=rows.schema,
                 mode="create",
                 data_storage_version=FILE_FORMAT,

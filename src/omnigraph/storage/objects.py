@@ -203,7 +203,7 @@ class Objects:
     def _key(self, path: str) -> str:
         refuse_links_to(self.location, [path])
         # The local store is rooted at `/`, so that it need not create the graph's folder.
-        return f"{self.location.uri.lstrip('/')}/{path}" if self.location.is_local else path
+        return self.location.store_address(path).lstrip("/") if self.location.is_local else path
 
 
 def _lying(place: Path, folder: str, deep: bool) -> Iterator[StoredFile]:

@@ -124,7 +124,7 @@ class Tables:
         with table_errors(TableRef(path)):
             made = lance.write_dataset(
                 schema.empty_table(),
-                self.location.child(path),
+                self.location.store_address(path),
                 schema=schema,
                 mode="create",
                 data_storage_version=FILE_FORMAT,
