@@ -63,7 +63,9 @@ class References:
         lifetimes: dict[str | None, str] = {None: ""}
         lifetimes |= {name: str(known["branch_identifier"]) for name, known in forks.items()}
         for gone in self._keys.keys() - lifetimes.keys():
-            del self._keys[gone], self._read[gone]
+            del self._keys[gone]
+            # Not there if the fork was deleted while it was read.
+            self._read.pop(gone, None)
         for fork, lifetime in lifetimes.items():
             seen, newest = self._read.get(fork, (lifetime, 0))
             if seen != lifetime:
