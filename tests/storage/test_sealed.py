@@ -34,6 +34,7 @@ ALLOWED = {
     # The manifest's publisher and its upkeep.
     ("ledger.py", "Ledger.create", "write_dataset"),
     ("ledger.py", "Ledger.publish", "execute"),
+    ("ledger.py", "Ledger.prune", "commit"),
     ("ledger.py", "Ledger._replace", "commit"),
     ("ledger.py", "Ledger.set_metadata", "update_schema_metadata"),
     ("ledger.py", "Ledger.set_key", "update_field_metadata"),
