@@ -39,7 +39,6 @@ ALLOWED = {
     ("ledger.py", "Ledger.set_metadata", "update_schema_metadata"),
     ("ledger.py", "Ledger.set_key", "update_field_metadata"),
     ("ledger.py", "Ledger.prune", "delete"),
-    ("ledger.py", "Ledger.compact", "compact_files"),
     # On an empty table in memory, of which only the schema is used.
     ("columns.py", "_changed", "write_dataset"),
     ("columns.py", "_changed", "commit"),
