@@ -17,6 +17,7 @@ from omnigraph.writes.sidecar import list_sidecars
 from tests.crash import scenarios
 from tests.crash.children import KILLED, run_child
 from tests.crash.scenarios import (
+    MERGES,
     MUTATIONS,
     SCENARIOS,
     Scenario,
@@ -28,13 +29,13 @@ from tests.crash.scenarios import (
 
 WRITE_POINTS = [p for p in POINTS if p.startswith("write.")]
 BRANCHES = ("main", "draft", "working")
-ALL = (*SCENARIOS, *MUTATIONS)
+ALL = (*SCENARIOS, *MERGES, *MUTATIONS)
 
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("template") / "graph"
-    make_graph(str(place), residents=True)
+    make_graph(str(place), residents=True, cities_one_by_one=True)
     return place
 
 
@@ -70,7 +71,7 @@ def cases() -> list[ParameterSet]:
     for scenario in ALL:
         for point in WRITE_POINTS:
             times = 1
-            if point == "write.table_committed":
+            if point in ("write.table_committed", "write.tiers_merged"):
                 times = scenario.tables
             elif point == "write.forked":
                 times = scenario.forks
@@ -119,6 +120,27 @@ def test_a_write_that_dies_is_whole_or_absent_after_the_next_open(
             {"City": ("append", scenarios.cities(graph, ["Oslo"]))}, branch=scenario.branch
         )
         assert graph.check().problems == ()
+
+
+@pytest.mark.parametrize("scenario", MERGES, ids=lambda scenario: scenario.name)
+def test_the_writes_that_should_merge_small_fragments_do(
+    scenario: Scenario, template: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "graph"
+    shutil.copytree(template, place)
+    with open(place) as graph:
+        before = city_fragments(graph, scenario.branch)
+        assert before == [1, 1, 1, 1]
+        run_scenario(graph, scenario.name, scenario.branch)
+        assert city_fragments(graph, scenario.branch) == [4, 1]
+
+
+def city_fragments(graph: Graph, branch: str) -> list[int]:
+    """The rows of each fragment of the cities."""
+    tables = graph.snapshot(branch).tables
+    (table,) = [table for table in tables if table.name == "City"]
+    snapshot = graph._repository.tables.open(table.ref, table.version)
+    return [state.rows for state in snapshot.fragments().values()]
 
 
 def run_here(work: Callable[..., None], *arguments: Any) -> int:
