@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import lance
 import pytest
@@ -10,7 +11,7 @@ from lance import LanceOperation
 from lance.fragment import FragmentMetadata, RowDatasetVersionMeta, RowIdSequence
 from lance.optimize import Compaction, CompactionTask
 
-from omnigraph.storage.tiers import _OPTIONS, _versions
+from omnigraph.storage.tiers import _OPTIONS, LARGEST_ROWS, _versions
 from tests.lance_facts.lance_tables import (
     commit,
     covered,
@@ -42,7 +43,8 @@ def merged(table, sources):
         "read_version": table.version,
         "options": dict(_OPTIONS),
     }
-    (made,) = CompactionTask.from_json(json.dumps(task)).execute(table).new_fragments
+    rewrite: Any = CompactionTask
+    (made,) = rewrite.from_json(json.dumps(task)).execute(table).new_fragments
     return made
 
 
@@ -87,9 +89,9 @@ def test_a_task_leaves_deleted_rows_out(tmp_path):
 # stage_tier_merge says what Lance's own plan would say.
 def test_the_options_of_a_task_are_those_of_a_plan(tmp_path):
     table = create(tmp_path / "t", rows(1), rows(2))
-    options = {"target_rows_per_fragment": _OPTIONS["target_rows_per_fragment"]}
-    plan = json.loads(Compaction.plan(table, options).tasks[0].json())["options"]
-    assert {name: plan[name] for name in _OPTIONS} == dict(_OPTIONS)
+    plan: Any = Compaction.plan(table, {"target_rows_per_fragment": LARGEST_ROWS})
+    planned = json.loads(plan.tasks[0].json())["options"]
+    assert {name: planned[name] for name in _OPTIONS} == dict(_OPTIONS)
 
 
 # with_merge: an updated fragment may have other files, rows, row ids and versions than it had.
@@ -203,7 +205,8 @@ def test_the_name_of_a_file_is_never_used_again(tmp_path):
 def test_two_deletions_of_one_version_differ(tmp_path):
     table = create(tmp_path / "t", rows(1, 2, 3))
     (fragment,) = table.get_fragments()
-    files = [fragment.delete_rows([offset]).deletion_file for offset in (0, 1)]
+    left: list[Any] = [fragment.delete_rows([offset]) for offset in (0, 1)]
+    files = [part.deletion_file for part in left]
     assert files[0].read_version == files[1].read_version == table.version
     assert files[0].id != files[1].id
 
