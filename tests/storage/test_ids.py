@@ -159,7 +159,7 @@ def test_what_an_index_covers_is_left_to_it(tables, place):
     found = fresh.open(place).find("id", wanted, ["id"])
     assert places(found) == scanned(tables, "p17", "p399", "p505", ref=place)
     # Ten rows are in memory, not the four hundred that the index covers.
-    assert [len(entry.ids) for entry in fresh._ids._entries.values()] == [10]
+    assert [len(entry.ids) for _, entry in fresh._ids._entries.values()] == [10]
 
 
 def test_changes_of_indexed_rows_are_found(tables, place):
@@ -200,7 +200,7 @@ def test_the_budget_is_kept(tables, table):
         for number in (3, 15, 105, 155, 3):
             assert find(tables, cache, f"p{number}").num_rows == 1
             assert cache.nbytes <= 3000
-            assert cache.nbytes == sum(entry.nbytes for entry in cache._entries.values())
+            assert cache.nbytes == sum(entry.nbytes for _, entry in cache._entries.values())
     assert cache._entries
 
 
@@ -217,7 +217,7 @@ def test_an_entry_that_replaces_another_is_counted_once(tables, table):
 def test_entries_own_their_memory(tables, table):
     cache = IdCache()
     find(tables, cache, "p1")
-    for entry in cache._entries.values():
+    for _, entry in cache._entries.values():
         assert len(entry.ids) == 10
         assert entry.ids.offset == 0
         assert entry.ids.get_total_buffer_size() < 400
@@ -248,4 +248,20 @@ def test_threads_share_a_cache(tables, table):
     for thread in threads:
         thread.join()
     assert wrong == []
-    assert cache.nbytes == sum(entry.nbytes for entry in cache._entries.values()) <= 4000
+    assert cache.nbytes == sum(entry.nbytes for _, entry in cache._entries.values()) <= 4000
+
+
+def test_only_the_newest_state_of_a_fragment_is_held(tables, table):
+    cache = IdCache()
+    find(tables, cache, "p1")
+    before = cache.nbytes
+    for number in (3, 14, 5, 6, 17):
+        old = tables.open(table)
+        commit(tables, tables.stage_delete(old, f"id = 'p{number}'"))
+        assert find(tables, cache, f"p{number}").num_rows == 0
+        assert cache.nbytes < before
+        # What is older is read again when somebody asks for it.
+        again = cache.find(old._dataset, old._dataset.get_fragments(), pa.array([f"p{number}"]))
+        assert again.num_rows == 1
+        assert find(tables, cache, f"p{number}").num_rows == 0
+    assert cache.nbytes == sum(entry.nbytes for _, entry in cache._entries.values())
