@@ -31,9 +31,22 @@ _PATH = 4
 
 
 def open_dataset(
-    location: Location, ref: TableRef, version: int | None, session: Session | None
+    location: Location,
+    ref: TableRef,
+    version: int | None,
+    session: Session | None,
+    root: LanceDataset | None = None,
 ) -> LanceDataset:
-    """Open a version of a table, or of a branch of it; without one, the newest."""
+    """Open a version of a table, or of a branch of it; without one, the newest.
+
+    Args:
+        location: Where the graph is.
+        ref: The table.
+        version: The version.
+        session: What Lance knows already.
+        root: Any version of the table on main, to open a version of a branch from: to find one,
+            Lance lists all versions of main.
+    """
     if location.is_local:
         refuse_links_to(location, [ref.folder], last=True)
         for folder in dict.fromkeys((ref.path, ref.folder)):
@@ -43,7 +56,7 @@ def open_dataset(
     table = location.store_address(ref.path)
     if ref.branch is None:
         return lance.dataset(table, version=version, session=session)
-    return at_home(ref, lance.dataset(table, session=session), version)
+    return at_home(ref, root or lance.dataset(table, session=session), version)
 
 
 def at_home(ref: TableRef, dataset: LanceDataset, version: int | None = None) -> LanceDataset:

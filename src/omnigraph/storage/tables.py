@@ -83,7 +83,7 @@ class TableVersion:
 class Tables:
     """All tables of one graph."""
 
-    __slots__ = ("_committed", "_ids", "_opened", "_session", "location")
+    __slots__ = ("_committed", "_ids", "_opened", "_roots", "_session", "location")
 
     def __init__(self, location: Location) -> None:
         use_storage()
@@ -95,6 +95,8 @@ class Tables:
         #: Versions that somebody holds, by path and number. None of branches: one of the same name,
         #: made later, has other tables under the same address.
         self._opened: WeakValueDictionary[tuple[str, int], TableSnapshot] = WeakValueDictionary()
+        #: By path, any version on main, from which those of branches are opened.
+        self._roots: dict[str, LanceDataset] = {}
         #: The versions that were committed last: whoever reads next wants them.
         self._committed: deque[TableSnapshot] = deque(maxlen=_HELD)
 
@@ -350,7 +352,12 @@ class Tables:
 
     def _open(self, ref: TableRef, version: int | None) -> LanceDataset:
         with table_errors(ref):
-            return open_dataset(self.location, ref, version, self._session)
+            root = None
+            if ref.branch is not None:
+                root = self._roots.get(ref.path)
+                if root is None:
+                    root = self._roots[ref.path] = self._dataset(ref.path)
+            return open_dataset(self.location, ref, version, self._session, root)
 
 
 def clear_fork(location: Location, path: str, name: str) -> None:
