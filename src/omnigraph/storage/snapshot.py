@@ -44,7 +44,7 @@ _LOOKED_UP = 10_000
 _SCANNED = 128 * 1024
 _SAMPLE = 64
 #: So many ids are looked up one by one; for more, the column is read or the index asked.
-_FEW_IDS = 64
+FEW_IDS = 64
 #: So many rows are taken from a fragment one by one sooner than it is scanned.
 FEW_ROWS = 256
 _SCORE = "_score"
@@ -247,11 +247,22 @@ class TableSnapshot:
             also: A predicate that the rows match as well.
         """
         values = one_zero(values.drop_null())
-        if column == "id" and also is None and 0 < len(values) <= _FEW_IDS:
+        if column == "id" and also is None and 0 < len(values) <= FEW_IDS:
             found = self._find_ids(values)
             if found is not None:
                 return self._with_columns(found, "id", columns)
         return self._find(column, values, columns, type, also)
+
+    def files_of(self, ids: pa.Array) -> set[tuple[int, str, int]]:
+        """Where the rows with some ids are: row id, file, and place in the file.
+
+        A row that is changed moves to another file, so the same answer for two versions means
+        that the rows are the same.
+        """
+        found = self.find("id", ids, ["id"])
+        names = {fragment.id: name for name, fragment in self.fragments().items()}
+        places = zip(found[ROW_ID].to_pylist(), found[ROW_ADDRESS].to_pylist(), strict=True)
+        return {(row, names[at >> 32], at & 0xFFFFFFFF) for row, at in places}
 
     def _find_ids(self, ids: pa.Array) -> pa.Table | None:
         """Find a few ids: by the index what it covers, in memory the others.
