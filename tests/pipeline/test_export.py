@@ -6,6 +6,7 @@ import base64
 import csv
 import datetime as dt
 import gzip
+import itertools
 import io
 import json
 import os
@@ -350,8 +351,9 @@ def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Graph:
     """Numbers in five fragments, with deleted rows."""
     monkeypatch.setattr(module, "_ROWS_PER_TASK", 1)
     graph = omnigraph.init(tmp_path / "g.omni", schema="node N { n: I32 @key }  node M { m: I32 }")
-    for start in range(0, 50, 10):
-        numbers = pa.array(range(start, start + 10), pa.int32())
+    # Of sizes that are not merged.
+    for start, end in itertools.pairwise([0, 10, 20, 30, 46, 50]):
+        numbers = pa.array(range(start, end), pa.int32())
         graph.write_batches({"N": ("append", pa.table({"n": numbers}))})
     graph.mutate("query q() { delete N where n = 5 }")
     return graph
