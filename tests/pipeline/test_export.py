@@ -6,8 +6,8 @@ import base64
 import csv
 import datetime as dt
 import gzip
-import itertools
 import io
+import itertools
 import json
 import os
 import pickle
