@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from omnigraph import failpoints
 from omnigraph.compute.ulids import new_ulid
-from omnigraph.errors import LoadError, LoadFault, OmnigraphError, ReadSetConflict, UsageError
+from omnigraph.errors import OmnigraphError, ReadSetConflict, UsageError, Violation
 from omnigraph.history.repository import Repository
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.pipeline.checks import Checked, CheckTask, check_bucket
@@ -28,7 +28,6 @@ from omnigraph.pipeline.embed_rows import embedding_for
 from omnigraph.pipeline.engine import Engine, LocalEngine, Progress
 from omnigraph.pipeline.faults import Faults, together
 from omnigraph.pipeline.inputs import Part
-from omnigraph.pipeline.key_sets import bounded
 from omnigraph.pipeline.locating import LocateTask, locate
 from omnigraph.pipeline.scratch import SCRATCH, Site, TableAt
 from omnigraph.pipeline.settling import Settled, SettleTask, settle
@@ -38,6 +37,8 @@ from omnigraph.storage.bulk import WrittenFile, delete_files, move_files, stage_
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.tables import StagedWrite, TableRef, Tables, TableSnapshot
 from omnigraph.writes.protocol import Change, TableOutcome, WriteRequest, write
+from omnigraph.writes.rules.cardinality import is_bounded
+from omnigraph.writes.rules.violations import load_refusal
 from omnigraph.writes.view import View
 
 MODES = ("append", "merge", "overwrite")
@@ -82,7 +83,7 @@ class LoadResult:
     tables: Mapping[str, TableOutcome]
     lines: int
     skipped: int = 0
-    faults: Sequence[LoadFault] = ()
+    faults: Sequence[Violation] = ()
     base_branch: str | None = None
     branch_created: bool = False
     repeated: bool = False
@@ -200,6 +201,7 @@ class Loading:
         """Load.
 
         Raises:
+            KeyConflict: Rows to append are there already; nothing was written.
             LoadError: The input has faults; nothing was written.
         """
         options = self.options
@@ -254,7 +256,7 @@ class Loading:
         """
         view = View(self.repository, self.repository.history.read(self.options.branch))
         site = self._site(view)
-        rules = any(t.uniques or bounded(t) for t in view.catalog.tables())
+        rules = any(t.uniques or is_bounded(t) for t in view.catalog.tables())
         # Tables that are empty now may have rows when the load is run; see `_buckets`.
         one = self.options.mode == "merge" and rules
         site = replace(site, buckets=1 if one else _BEGUN_BUCKETS)
@@ -301,7 +303,12 @@ class Loading:
             staged = self._staged(site)
         failpoints.hit("load.staged")
         types = frozenset(name for part in staged for name in part.types)
-        site = replace(site, written=types)
+        unknown = frozenset(name for part in staged for name in part.unknown)
+        faults = sum(part.faults.total for part in staged)
+        skips = faults <= self.options.max_errors and not any(part.unfit for part in staged)
+        if not skips:
+            types |= {name for part in staged for name in part.bad_rows}
+        site = replace(site, written=types, unknown=unknown, skips=skips)
         checked = self._checked(site, staged)
         failpoints.hit("load.checked")
         self._refuse(site, staged, checked)
@@ -323,14 +330,13 @@ class Loading:
             self.repository.external_blobs,
             self.options.mode,
             self._buckets(view),
-            skips=self.options.max_errors > 0,
         )
 
     def _buckets(self, view: View) -> int:
         if self.size < _ONE_BUCKET:
             return 1
         types: list[NodeType | EdgeType] = list(view.catalog.tables())
-        rules = any(t.uniques or bounded(t) for t in types)
+        rules = any(t.uniques or is_bounded(t) for t in types)
         if self.options.mode == "merge" and rules:
             # Which rows stay is told by their ids, and what they break by other keys.
             return 1
@@ -393,7 +399,7 @@ class Loading:
             self._keep_rejected(every, [line for lines in raw.values() for line in lines])
         unfit = any(part.unfit for part in staged)
         if unfit or every.total > found.total or found.total > self.options.max_errors:
-            raise LoadError(every.shown, every.counts)
+            raise load_refusal(every.shown, every.counts)
         self.skipped = found
         self.bad = sum(part.bad for part in staged)
 

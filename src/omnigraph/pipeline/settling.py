@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.pipeline.scratch import Site, unpacked
-from omnigraph.pipeline.staging import StagedPart
+from omnigraph.pipeline.staging import LINE, StagedPart, StagedRows
 from omnigraph.storage.bulk import WrittenFile, write_files
 
 
@@ -40,17 +40,15 @@ def settle(task: SettleTask) -> Mapping[str, Settled]:
             mine = table.filter(pa.array(table["part"].to_numpy() == task.staged.number))
             chosen.setdefault(type, []).append(mine)
     return {
-        type: _settled(task.site, type, rows.waiting, chosen.get(type))
+        type: _settled(task.site, type, rows, chosen.get(type))
         for type, rows in task.staged.types.items()
     }
 
 
-def _settled(
-    site: Site, type: str, waiting: Sequence[str], chosen: list[pa.Table] | None
-) -> Settled:
-    if not waiting:
+def _settled(site: Site, type: str, staged: StagedRows, chosen: list[pa.Table] | None) -> Settled:
+    if not staged.waiting:
         return Settled()
-    rows = pa.concat_tables([unpacked(site.get(path, bytes)) for path in waiting])
+    rows = pa.concat_tables([unpacked(site.get(path, bytes)) for path in staged.waiting])
     if not rows.num_rows:
         return Settled()
     made = Settled()
@@ -66,7 +64,9 @@ def _settled(
     made.new = new.num_rows
     if changed.num_rows:
         made.replaced = changed["address"].to_numpy()
-    order = pa.chunked_array([*changed["row"].chunks, *new["row"].chunks], pa.int64())
-    if len(order):
+    chosen_lines = np.concatenate([changed["row"].to_numpy(), new["row"].to_numpy()])
+    if len(chosen_lines):
+        lines = [unpacked(site.get(path, bytes))[LINE].to_numpy() for path in staged.lines]
+        order = pa.array(np.searchsorted(np.concatenate(lines), chosen_lines))
         made.files = write_files(snapshot, rows.take(order), changed["row_id"])
     return made
