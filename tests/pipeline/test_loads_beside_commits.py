@@ -10,7 +10,7 @@ import pytest
 
 from omnigraph import failpoints
 from omnigraph.errors import OmnigraphError, ReadSetConflict
-from omnigraph.graph import Graph, init
+from omnigraph.graph import Graph, LoadMode, init
 from omnigraph.maintenance.indexes import ensure_indices
 from omnigraph.pipeline.load import Loading
 
@@ -59,7 +59,9 @@ def edge(type: str, source: str, target: str) -> dict:
     return {"edge": type, "from": source, "to": target, "data": {}}
 
 
-def load(graph: Graph, tmp_path: Path, mode: str, lines: list[dict], others: Callable[[], object]):
+def load(
+    graph: Graph, tmp_path: Path, mode: LoadMode, lines: list[dict], others: Callable[[], object]
+):
     """Load while others commit: after everything is staged and checked."""
     path = tmp_path / "input.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
