@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,54 @@ def emit(record: Record) -> None:
     if record.memory is not None:
         shown += f"   {record.memory / 2**30:.2f} GiB"
     print(shown, file=sys.stderr)
+
+
+def emit_amount(
+    benchmark: str,
+    name: str,
+    value: float,
+    unit: str,
+    *,
+    limit: float | None = None,
+    peer: str | None = None,
+    peer_value: float | None = None,
+) -> None:
+    """Print a measurement that is no time, as JSON on stdout, and for people on stderr.
+
+    Args:
+        benchmark: What it is part of.
+        name: What was measured.
+        value: How much it is.
+        unit: Of what, such as `bytes` or `commits/s`; `x` is a ratio.
+        limit: The most it may be.
+        peer: What it is compared with.
+        peer_value: How much it is there.
+    """
+    passed = limit is None or value <= limit
+    ratio = value / peer_value if peer_value else None
+    plain = {
+        "benchmark": benchmark,
+        "name": name,
+        "value": value,
+        "unit": unit,
+        "limit": limit,
+        "passed": passed,
+        "peer": peer,
+        "peer_value": peer_value,
+        "ratio": ratio,
+    }
+    print(json.dumps(plain), flush=True)
+    shown = f"{name:<46} {value:>12,.4g} {unit}"
+    if limit is not None:
+        shown += f"   limit {limit:,.4g} {'ok' if passed else 'MISSED'}"
+    if peer_value and ratio is not None:
+        shown += f"   {peer} {peer_value:,.4g} ({ratio:.2g}x)"
+    print(shown, file=sys.stderr)
+
+
+def resident_bytes() -> int:
+    """How much memory this process uses now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
 def _span(seconds: float) -> str:

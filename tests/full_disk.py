@@ -80,7 +80,6 @@ def _sweep(folder: Path, engine: Any, step: int) -> tuple[int, int]:
         shutil.copytree(template, place)
         with _left(place.parent, pages * _PAGE):
             try:
-                # A copy of a graph is made its own when it is opened, which takes space, too.
                 with open(place) as graph:
                     graph.load(source, engine=engine, master=master, actor="child")
                 done += 1

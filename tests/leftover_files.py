@@ -44,7 +44,7 @@ def unreferenced(place: str | Path) -> set[str]:
         if (table / "_versions").is_dir():
             found -= set(_of_table(root, table, read.get(str(table.relative_to(root)))))
     known = {"_schema.pg", "_schema.ir.json", "__schema_state.json"}
-    known |= {"__locks/effect.lock", "__locks/place"}
+    known |= {"__locks/effect.lock"}
     known |= {"__cache/manifest.json"}
     return {p for p in found - known if not p.startswith("__cache/embeddings/")}
 
@@ -68,11 +68,14 @@ def _of_table(root: Path, table: Path, read: set[str | None] | None) -> Iterator
             number = ref["version"]
             yield str((folder / f"_versions/{2**64 - 1 - number:020}.manifest").relative_to(root))
             version = head.checkout_version((branch, number))
-            yield from _of_version(root, folder, version)
+            yield from _of_version(root, table, folder, version)
 
 
-def _of_version(root: Path, folder: Path, version: Any) -> Iterator[str]:
-    bases = {None: folder} | {id: Path(base.path) for id, base in version.base_paths().items()}
+def _of_version(root: Path, table: Path, folder: Path, version: Any) -> Iterator[str]:
+    bases = {None: folder}
+    for id, base in version.base_paths().items():
+        # The address may be of another place, at which the graph was before.
+        bases[id] = Path(f"{table}{base.path.partition(f'/{table.relative_to(root)}')[2]}")
     yield from _below(root, folder / "_transactions", f"*-{transaction_id(version)}.txn")
     for fragment in version.get_fragments():
         for file in fragment.metadata.files:

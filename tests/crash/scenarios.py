@@ -43,6 +43,11 @@ SCENARIOS = (
     Scenario("first_touch", "draft", 2, forks=2),
     Scenario("owned_and_first_touch", "working", 2, forks=1),
 )
+#: Writes that merge small fragments as well, on a graph that has them.
+MERGES = (
+    Scenario("tier_merge", "main", 1),
+    Scenario("tier_merge_first_touch", "draft", 1, forks=1),
+)
 #: The same for mutations, on a graph with residents.
 MUTATIONS = (
     Scenario("insert", "main", 3),
@@ -95,8 +100,15 @@ def knows(graph: Graph, pairs: list[tuple[str, str]]) -> pa.Table:
     )
 
 
-def make_graph(place: str, *, residents: bool = False) -> None:
-    """A graph with something on every branch that a scenario writes to."""
+def make_graph(place: str, *, residents: bool = False, cities_one_by_one: bool = False) -> None:
+    """A graph with something on every branch that a scenario writes to.
+
+    Args:
+        place: Where to make it.
+        residents: Somebody lives in a second city.
+        cities_one_by_one: There are as many cities, each in a fragment of its own, that the next
+            write to them merges the fragments.
+    """
     with init(place, SCHEMA, actor="setup") as graph:
         graph.write_batches(
             {"Person": ("merge", people(graph, {"ada": 36, "bob": 40})),
@@ -108,6 +120,9 @@ def make_graph(place: str, *, residents: bool = False) -> None:
                 {"City": ("append", cities(graph, ["Bern"])),
                  "LivesIn": ("append", pa.table({"from": ["ada"], "to": ["Bern"]}))}
             )  # fmt: skip
+        if cities_one_by_one:
+            for name in ("Kyiv", "Lima"):
+                graph.write_batches({"City": ("append", cities(graph, [name]))})
         graph.branches.create("draft")
         graph.branches.create("working")
         graph.write_batches({"Person": ("merge", people(graph, {"cy": 1}))}, branch="working")
@@ -122,6 +137,8 @@ def batches(graph: Graph, name: str) -> Batches:
                 "Person": ("merge", people(graph, {"ada": 37, "eve": 5})),
                 "City": ("append", cities(graph, ["Rome"])),
             }
+        case "tier_merge" | "tier_merge_first_touch":
+            return {"City": ("append", cities(graph, ["Rome"]))}
         case "delete":
             return {"City": ("delete", "id = 'Paris'")}
         case "overwrite_and_edges":

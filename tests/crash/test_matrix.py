@@ -17,6 +17,7 @@ from omnigraph.writes.sidecar import list_sidecars
 from tests.crash import scenarios
 from tests.crash.children import KILLED, run_child
 from tests.crash.scenarios import (
+    MERGES,
     MUTATIONS,
     SCENARIOS,
     Scenario,
@@ -30,13 +31,13 @@ from tests.crash.scenarios import (
 RECHECKED = "write.rechecked"
 WRITE_POINTS = [p for p in POINTS if p.startswith("write.") and p != RECHECKED]
 BRANCHES = ("main", "draft", "working")
-ALL = (*SCENARIOS, *MUTATIONS)
+ALL = (*SCENARIOS, *MERGES, *MUTATIONS)
 
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("template") / "graph"
-    make_graph(str(place), residents=True)
+    make_graph(str(place), residents=True, cities_one_by_one=True)
     return place
 
 
@@ -72,7 +73,7 @@ def cases() -> list[ParameterSet]:
     for scenario in ALL:
         for point in WRITE_POINTS:
             times = 1
-            if point in ("write.table_committing", "write.table_committed"):
+            if point in ("write.table_committing", "write.table_committed", "write.tiers_merged"):
                 times = scenario.tables
             elif point in ("write.forking", "write.forked"):
                 times = scenario.forks
@@ -144,6 +145,27 @@ def test_a_write_that_was_overtaken_and_dies_is_whole_or_absent(
         assert took_effect or point != "write.published"
         assert len(graph.recoveries()) == (0 if point == RECHECKED else 1)
         assert any(c.actor == "other" for c in graph.commits())
+
+
+@pytest.mark.parametrize("scenario", MERGES, ids=lambda scenario: scenario.name)
+def test_the_writes_that_should_merge_small_fragments_do(
+    scenario: Scenario, template: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "graph"
+    shutil.copytree(template, place)
+    with open(place) as graph:
+        before = city_fragments(graph, scenario.branch)
+        assert before == [1, 1, 1, 1]
+        run_scenario(graph, scenario.name, scenario.branch)
+        assert city_fragments(graph, scenario.branch) == [4, 1]
+
+
+def city_fragments(graph: Graph, branch: str) -> list[int]:
+    """The rows of each fragment of the cities."""
+    tables = graph.snapshot(branch).tables
+    (table,) = [table for table in tables if table.name == "City"]
+    snapshot = graph._repository.tables.open(table.ref, table.version)
+    return [state.rows for state in snapshot.fragments().values()]
 
 
 def run_here(work: Callable[..., None], *arguments: Any) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import lance
 import pytest
@@ -320,3 +321,32 @@ def test_a_projection_refuses_what_was_prepared_before_it(tmp_path, kind):
     with pytest.raises(OSError, match="concurrent"):
         merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
         merge.conflict_retries(0).execute(rows(1, 9))
+
+
+@pytest.fixture
+def listed(tmp_path):
+    """Tells if some work lists the files of a table's versions."""
+    folder = tmp_path / "t/_versions"
+
+    def is_listed(work):
+        os.utime(folder, (1, folder.stat().st_mtime))
+        work()
+        return folder.stat().st_atime != 1
+
+    create(tmp_path / "t", rows(1), rows(2))
+    if not is_listed(lambda: os.listdir(folder)):
+        pytest.skip("this file system does not note when a folder is read")
+    return is_listed
+
+
+# Tables.commit_staged, Tables.head: what lists all versions takes longer with every commit.
+def test_a_commit_does_not_list_the_versions(tmp_path, listed):
+    table = lance.dataset(str(tmp_path / "t"))
+    staged = fragments(table, rows(3))
+    made = []
+    assert not listed(lambda: made.append(commit(table, LanceOperation.Append(staged))))
+    assert not listed(lambda: ids(made[0]))
+    assert not listed(lambda: made[0].checkout_version(2))
+    assert not listed(lambda: lance.dataset(table.uri, version=3))
+    # Opening the newest version does.
+    assert listed(lambda: lance.dataset(table.uri))

@@ -6,7 +6,9 @@ import os
 import threading
 import time
 
+import obstore
 import pytest
+from obstore.store import from_url
 
 from omnigraph.errors import AlreadyExists, NotFound, OmnigraphError, ReadSetConflict, StorageError
 from omnigraph.graph import Graph, init, open
@@ -229,3 +231,22 @@ def check_one_fault(place: str, proxy: FaultyProxy, number: int, fault: Fault) -
         assert (now != before) == bool(commits), note
         assert after.check().problems == (), note
         assert list_sidecars(after._repository.objects) == [], note
+
+
+def test_a_copied_prefix_is_a_graph_of_its_own(place: str) -> None:
+    make_graph(place)
+    with open(place, mode="r") as graph:
+        expected = everything(graph)
+    root, _, prefix = place.rpartition("/")
+    bucket = from_url(root)
+    for batch in obstore.list(bucket, prefix):
+        for meta in batch:
+            path = str(meta["path"])
+            obstore.copy(bucket, path, path.replace(prefix, f"copy-of-{prefix}", 1))
+            obstore.delete(bucket, path)
+    with open(f"{root}/copy-of-{prefix}", mode="r") as graph:
+        assert everything(graph) == expected
+    with open(f"{root}/copy-of-{prefix}") as graph:
+        graph.write_batches({"City": ("merge", cities(graph, ["Rome"]))}, branch="working")
+        assert graph.snapshot("working").count("City") == 2
+        assert graph.check().problems == ()

@@ -210,7 +210,6 @@ def test_a_publish_that_comes_late_is_refused_even_if_versions_were_dropped(
         ledger.publish(now, entries({"counter": number}), "counter")
         if number == 4:
             ledger.prune(ledger.read(branch, "true")[0], "false", 2)
-            ledger.compact(branch)
     with pytest.raises(ReadSetConflict):
         ledger.publish(stale, entries({"counter": 99, "late": 1}), replaced)
     _, rows = ledger.read(branch, "true")

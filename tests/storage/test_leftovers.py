@@ -87,14 +87,15 @@ def test_a_staged_write_of_any_kind_knows_when_its_files_are_gone(tmp_path: Path
 
 
 def test_a_table_that_refers_to_files_elsewhere_is_left_alone(tmp_path: Path):
-    """As a graph does that was moved and not yet opened for writing."""
     tables = made(tmp_path)
     tables.create_branch(REF, 2, "draft")
-    (tmp_path / "graph").rename(tmp_path / "moved")
-    moved = Tables(Location.of(tmp_path / "moved"))
-    (tmp_path / "moved/nodes/people/data/left.lance").touch()
-    with pytest.raises(StorageError, match="open it for writing first"):
-        TableLeftovers(moved, REF.path).find(None, 1e12)
+    for version in tmp_path.glob("graph/nodes/people/tree/draft/_versions/*.manifest"):
+        version.write_bytes(version.read_bytes().replace(b"/nodes/people", b"/nodes/peopl3"))
+    (tmp_path / "graph/nodes/people/data/left.lance").touch()
+    with pytest.raises(StorageError, match="peopl3, which is no part of it"):
+        TableLeftovers(tables, REF.path).find(None, 1e12)
+    with pytest.raises(StorageError, match="peopl3, which is no part of it"):
+        tables.open(TableRef(REF.path, "draft"))
 
 
 def test_what_was_found_and_has_come_into_use_stays(tmp_path: Path):

@@ -32,8 +32,29 @@ def test_other_places_are_refused(text):
         Location.of(text)
 
 
-def test_a_path_in_which_branches_cannot_live_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="cannot have a `\\?`; choose another folder"):
-        Location.of(tmp_path / "why?" / "graph")
-    for name in ("a b", "ä", "50%", "a#b", "[x]", "it's"):
-        assert Location.of(tmp_path / name).child("x") == str(tmp_path / name / "x")
+def test_a_path_may_have_any_characters(tmp_path):
+    for name in ("a b", "ä", "50%", "a#b", "[x]", "it's", "why?", "new\nline"):
+        location = Location.of(tmp_path / name)
+        assert location.child("x") == str(tmp_path / name / "x")
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x").touch()
+        assert Path(location.store_address("x")).samefile(tmp_path / name / "x")
+
+
+def test_a_path_is_told_by_its_folder_not_by_its_name(tmp_path):
+    location = Location.of(tmp_path / "ä")
+    (tmp_path / "ä").mkdir()
+    first = location.store_address("x")
+    assert location.store_address("x") == first
+    (tmp_path / "ä").rename(tmp_path / "ö")
+    (tmp_path / "ä").mkdir()
+    (tmp_path / "ä/x").touch()
+    assert Path(location.store_address("x")).exists()
+    assert not Path(first).exists()
+
+
+def test_a_file_address_is_read_as_an_address(tmp_path):
+    assert Location.of(f"file://{tmp_path}/a%20%3Fb").uri == str(tmp_path / "a ?b")
+    for end in ("a?b", "a#b"):
+        with pytest.raises(UsageError, match="write `\\?` as %3F"):
+            Location.of(f"file://{tmp_path}/{end}")

@@ -34,12 +34,11 @@ ALLOWED = {
     # The manifest's publisher and its upkeep.
     ("ledger.py", "Ledger.create", "write_dataset"),
     ("ledger.py", "Ledger.publish", "execute"),
+    ("ledger.py", "Ledger.prune", "commit"),
     ("ledger.py", "Ledger._replace", "commit"),
     ("ledger.py", "Ledger.set_metadata", "update_schema_metadata"),
     ("ledger.py", "Ledger.set_key", "update_field_metadata"),
     ("ledger.py", "Ledger.prune", "delete"),
-    ("ledger.py", "Ledger.compact", "compact_files"),
-    ("ledger.py", "Ledger.prune", "cleanup_old_versions"),
     # On an empty table in memory, of which only the schema is used.
     ("columns.py", "_changed", "write_dataset"),
     ("columns.py", "_changed", "commit"),
@@ -58,7 +57,7 @@ ALLOWED = {
     ("bulk.py", "delete_files", "delete"),
 }
 #: Modules of the package that never hold a Lance object.
-PLAIN = {"location.py", "lock.py", "objects.py", "relocation.py", "__init__.py"}
+PLAIN = {"location.py", "lock.py", "objects.py", "__init__.py"}
 
 
 def imports_of_lance(tree: ast.AST) -> Iterator[int]:

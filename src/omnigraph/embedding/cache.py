@@ -123,6 +123,8 @@ class VectorCache:
         import sqlite3
 
         folder.mkdir(parents=True, exist_ok=True)
+        if folder.is_symlink() or (folder / FILE).is_symlink():
+            raise OSError("a link could lead to a file that is no cache")
         with closing(sqlite3.connect(folder / FILE, timeout=_PATIENCE_SECONDS)) as connection:
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS vectors"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from contextlib import suppress
 
 from omnigraph import failpoints
 from omnigraph.compute.ulids import new_ulid
-from omnigraph.errors import AlreadyExists, UsageError
+from omnigraph.errors import AlreadyExists, StorageError, UsageError
 from omnigraph.history.manifest import (
     MAIN,
     Commit,
@@ -29,10 +30,11 @@ from omnigraph.history.repository import (
 from omnigraph.history.store import History
 from omnigraph.language import Catalog, compile_schema
 from omnigraph.language.schema.arrow import table_schema
+from omnigraph.storage.control import read_control
+from omnigraph.storage.links import refuse_links
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LOCK_FOLDER, LockTimes, effect_lock
 from omnigraph.storage.objects import Objects
-from omnigraph.storage.relocation import note_place
 
 _STATE_FORMAT = 1
 
@@ -51,6 +53,8 @@ def init_repository(
     """
     catalog = compile_schema(schema_text, path=path)
     refuse_file(location)
+    refuse_links(location)
+    _refuse_inside(location)
     objects, history = Objects(location), History(location)
     # Look before locking: the lock would leave a file in a place that is not ours.
     _check_place(location, objects, history)
@@ -83,11 +87,22 @@ def init_repository(
         )
         rows = [table_row(t.key, t.identity, t.path) for t in published]
         rows += [version_row(t) for t in published] + commit_rows(genesis)
-        note_place(objects)
         history.create(rows)
         failpoints.hit("init.manifest_created")
         objects.delete(INIT_CLAIM)
     return repository
+
+
+def _refuse_inside(location: Location) -> None:
+    """Refuse a place in the folder of another graph, which would not know what is its own."""
+    above = location.uri.rpartition("/")[0]
+    while above and above.count("/") >= (1 if location.is_local else 3):
+        with suppress(StorageError):
+            if read_control(Location(above), SCHEMA_STATE) is not None:
+                raise UsageError(
+                    f"{location} is inside of the graph at {above}; give a folder outside of it"
+                )
+        above = above.rpartition("/")[0]
 
 
 def _check_place(location: Location, objects: Objects, history: History) -> list[str]:

@@ -16,6 +16,7 @@ from omnigraph.history.manifest import TableIdentity
 from omnigraph.history.store import MANIFEST, History
 from omnigraph.language import Catalog
 from omnigraph.storage.control import read_control
+from omnigraph.storage.links import refuse_links
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import EffectLock, LockTimes, effect_lock
 
@@ -83,6 +84,7 @@ def open_repository(location: Location, *, times: LockTimes) -> Repository:
         StorageError: A file of it is damaged; the message names it.
     """
     refuse_file(location)
+    refuse_links(location)
     history = History(location)
     try:
         present = history.present()

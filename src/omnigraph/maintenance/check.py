@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.compute.keys import physical
-from omnigraph.errors import OmnigraphError
+from omnigraph.errors import NotFound, OmnigraphError
 from omnigraph.history.manifest import PublishedTable
 from omnigraph.history.repository import Repository
 from omnigraph.history.store import BranchState
@@ -68,16 +68,39 @@ def check(repository: Repository) -> CheckResult:
     for path in list_sidecars(repository.objects):
         text = f"{path}: a write is in flight, or was interrupted; the next write resolves it"
         problems.append(Problem("", None, "recovery", text))
-    infos = repository.history.branches()
-    for info in infos:
-        branch = repository.history.read(info.name)
-        readable: list[PublishedTable] = []
-        for table in branch.state.tables.values():
-            tables += 1
-            rows += table.rows
-            problems += _check_table(repository, branch, table, readable)
-        problems += _check_rules(repository, branch, readable)
-    return CheckResult(len(infos), tables, rows, tuple(problems))
+    branches = 0
+    for info in repository.history.branches():
+        branch: BranchState | None = None
+        try:
+            branch = repository.history.read(info.name)
+            found = list(_check_branch(repository, branch))
+        except OmnigraphError:
+            if not _is_gone(repository, info.name, branch):
+                raise
+            continue
+        if found and _is_gone(repository, info.name, branch):
+            continue
+        branches += 1
+        tables += len(branch.state.tables)
+        rows += sum(table.rows for table in branch.state.tables.values())
+        problems += found
+    return CheckResult(branches, tables, rows, tuple(problems))
+
+
+def _is_gone(repository: Repository, name: str, branch: BranchState | None) -> bool:
+    """True for a branch that was deleted, or made anew, while it was read."""
+    try:
+        identity = repository.history.branch_identity(name)[0]
+    except NotFound:
+        return True
+    return branch is not None and branch.identity != identity
+
+
+def _check_branch(repository: Repository, branch: BranchState) -> Iterator[Problem]:
+    readable: list[PublishedTable] = []
+    for table in branch.state.tables.values():
+        yield from _check_table(repository, branch, table, readable)
+    yield from _check_rules(repository, branch, readable)
 
 
 def _check_table(

@@ -135,7 +135,7 @@ def cleanup(
                 failpoints.hit("cleanup.found")
                 for portion in _portions(found):
                     removed += _removed(repository, place, portion)
-        except StorageError as error:
+        except (StorageError, NotFound) as error:
             errors[name] = error.message
         if removed:
             done.append(_told(name, removed))
@@ -146,7 +146,7 @@ def _found(place: _Place, until: float) -> tuple[list[Leftover], list[Leftover]]
     for attempt in range(_ATTEMPTS):
         try:
             return place.find(until)
-        except StorageError:
+        except (StorageError, NotFound):
             # A branch may be deleted, or a version of the manifest dropped, while it is read.
             if attempt + 1 == _ATTEMPTS:
                 raise
@@ -222,10 +222,10 @@ def _places(repository: Repository) -> Iterator[tuple[str, _Place]]:
     states = _states(repository)
     tables = {table.path: table for state in states for table in state.state.tables.values()}
     for table in sorted(tables.values(), key=lambda t: (t.key.startswith("edge:"), t.key)):
-        yield table.key, _TablePlace(repository, table.path, states, table.identity)
-    yield "manifest", _TablePlace(repository, MANIFEST, states)
+        yield table.key, _TablePlace(repository, table.path, table.identity)
+    yield "manifest", _TablePlace(repository, MANIFEST)
     if repository.tables.exists(RECOVERIES):
-        yield "recoveries", _TablePlace(repository, RECOVERIES, states)
+        yield "recoveries", _TablePlace(repository, RECOVERIES)
     yield "scratch", _LoosePlace(repository, scratch_leftovers)
     yield "control", _LoosePlace(repository, control_leftovers)
     yield "cache", _LoosePlace(repository, cache_leftovers)
@@ -249,27 +249,26 @@ class _TablePlace:
         self,
         repository: Repository,
         path: str,
-        states: Sequence[BranchState],
         identity: TableIdentity | None = None,
     ) -> None:
         self._repository = repository
-        self._states = states
         self._identity = identity
         self._leftovers = TableLeftovers(repository.tables, path)
 
     def find(self, until: float) -> tuple[list[Leftover], list[Leftover]]:
-        return self._leftovers.find(self._live(self._states), until)
+        return self._leftovers.find(self._live(), until)
 
     def remove(self, found: Sequence[Leftover], lock: EffectLock) -> list[Leftover]:
         forks = any(leftover.fork is not None for leftover in found)
-        live = self._live(_states(self._repository)) if forks else None
+        live = self._live() if forks else None
         return self._leftovers.remove(found, live, lock)
 
-    def _live(self, states: Sequence[BranchState]) -> Collection[str] | None:
+    def _live(self) -> Collection[str] | None:
         """The forks of the table that a branch reads, now or at one of its commits."""
         if self._identity is None:
             return None
         history = self._repository.history
+        states = _states(self._repository)
         listed = set(self._repository.tables.branches(self._leftovers.path))
         # What internal branches read is not known here.
         live = {name for name in history.branch_names() if is_internal(name)} & listed
@@ -278,10 +277,12 @@ class _TablePlace:
             if table is not None and table.branch is not None:
                 live.add(table.branch)
         for state in states if listed - live else ():
-            for commit in history.commits(state.name):
-                change = commit.changes.get(self._identity)
-                if change is not None and change[1] is not None:
-                    live.add(change[1])
+            # What a branch that is deleted meanwhile has read is not read any more.
+            with suppress(NotFound):
+                for commit in history.commits(state.name):
+                    change = commit.changes.get(self._identity)
+                    if change is not None and change[1] is not None:
+                        live.add(change[1])
         return live
 
 

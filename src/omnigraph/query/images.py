@@ -374,8 +374,12 @@ class TableImage:
         self._size = size
 
 
+#: Each image holds an open version of its table, and a graph that is written all day has thousands.
+_MOST_VERSIONS = 4
+
+
 class ImageCache:
-    """The images used last, within a number of bytes."""
+    """The images used last, within a number of bytes; of a table, only those of a few versions."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -391,6 +395,9 @@ class ImageCache:
         with self._guard:
             image = self._images.setdefault(key, made)
             self._images.move_to_end(key)
+            versions = [known for known in self._images if known[:2] == key[:2]]
+            for old in versions[:-_MOST_VERSIONS]:
+                del self._images[old]
             while len(self._images) > 1 and self._used() > self._limit:
                 self._images.popitem(last=False)
             return image

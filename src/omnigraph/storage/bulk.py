@@ -93,7 +93,7 @@ def read_file(
     parts = []
     with table_errors(table):
         for name in file.names:
-            address = objects.location.child(f"{_data(table)}/{name}")
+            address = objects.location.store_address(f"{_data(table)}/{name}")
             parts.append(LanceFileReader(address, columns=list(columns)).read_all().to_table())
     return pa.concat_tables(parts)
 

@@ -41,7 +41,8 @@ def changes_between(old: TableSnapshot, new: TableSnapshot, columns: Sequence[st
 
     Args:
         old: The older version.
-        new: A later version of the same table, or of a fork of it.
+        new: A later version of the same table, or of a fork of it. If a version between them
+            went back to an earlier one, then to one that `old` comes from, too.
         columns: What to read of the rows that differ.
     """
     was, now = old.fragments(), new.fragments()
@@ -51,20 +52,29 @@ def changes_between(old: TableSnapshot, new: TableSnapshot, columns: Sequence[st
     touched += [was[name].id for name in reduced]
     wanted = list(dict.fromkeys(columns))
     fresh = new.read([*wanted, _LAST_UPDATED], places=True, fragments=written)
-    old_ids = _row_ids(old, touched)
-    still_ids = np.concatenate(
-        [_numbers(fresh, ROW_ID), _row_ids(new, [now[name].id for name in reduced])]
-    )
+    gone = old.read([_LAST_UPDATED], places=True, fragments=touched)
+    left = [now[name].id for name in reduced]
+    still = new.read([], places=True, fragments=left)
+    back = ~np.isin(_numbers(still, ROW_ADDRESS), _numbers(gone, ROW_ADDRESS), assume_unique=True)
+    if back.any():
+        # A version between them went back to an earlier one: rows are no longer deleted.
+        places = pa.array(_numbers(still, ROW_ADDRESS)[back])
+        again = new.read([*wanted, _LAST_UPDATED], places=True, fragments=left)
+        again = again.filter(pc.is_in(again[ROW_ADDRESS], value_set=places))
+        fresh = pa.concat_tables([fresh, again])
+    old_ids, fresh_ids = _numbers(gone, ROW_ID), _numbers(fresh, ROW_ID)
+    still_ids = np.union1d(fresh_ids, _numbers(still, ROW_ID))
     removed = np.setdiff1d(old_ids, still_ids, assume_unique=True)
-    was_there = np.isin(_numbers(fresh, ROW_ID), old_ids, assume_unique=True)
-    newer = _numbers(fresh, _LAST_UPDATED) > old.version
-    updated = was_there & newer
+    was_updated, was_there = _looked_up(old_ids, _numbers(gone, _LAST_UPDATED), fresh_ids)
+    is_updated = _numbers(fresh, _LAST_UPDATED)
+    # Merged rows may look newer, but never older: that is what went back.
+    updated = was_there & ((is_updated > old.version) | (is_updated < was_updated))
     if updated.any() and new.version > old.version + 1:
         # The versions of merged rows are not exact: only their values tell.
-        places = np.flatnonzero(updated)
-        updated[places] = _differ(old, new, _numbers(fresh, ROW_ID)[places])
+        at = np.flatnonzero(updated)
+        updated[at] = _differ(old, new, fresh_ids[at])
     after = fresh.filter(pa.array(~was_there | updated)).select(wanted)
-    before_ids = np.concatenate([removed, _numbers(fresh, ROW_ID)[updated]])
+    before_ids = np.concatenate([removed, fresh_ids[updated]])
     return Changes(_taken(old, before_ids, wanted), after)
 
 
@@ -137,12 +147,6 @@ def _taken(table: TableSnapshot, row_ids: RowIds, columns: Sequence[str]) -> pa.
     if not len(row_ids):
         return table.read(list(columns), "false")
     return table.take(row_ids.tolist(), columns)
-
-
-def _row_ids(table: TableSnapshot, fragments: Sequence[int]) -> RowIds:
-    if not fragments:
-        return np.zeros(0, np.uint64)
-    return _numbers(table.read([], places=True, fragments=fragments), ROW_ID)
 
 
 def _numbers(rows: pa.Table, column: str) -> RowIds:

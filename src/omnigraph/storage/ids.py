@@ -38,7 +38,8 @@ PLACES = pa.schema(
     ]
 )
 
-_Key = tuple[str, tuple[int, int] | None]
+#: Which rows of a fragment are deleted, as a name.
+_Deleted = tuple[int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +57,16 @@ class FragmentIds:
 
 
 class IdCache:
-    """The ids of fragments of all tables of a graph. Safe to share between threads."""
+    """The ids of fragments of all tables of a graph. Safe to share between threads.
+
+    Of a fragment that loses rows again and again, only what was asked for last is held.
+    """
 
     def __init__(self, budget: int = _BUDGET) -> None:
         self._budget = budget
         self._guard = threading.Lock()
-        self._entries: OrderedDict[_Key, FragmentIds] = OrderedDict()
+        #: By the name of the fragment's first file, which no other fragment has.
+        self._entries: OrderedDict[str, tuple[_Deleted, FragmentIds]] = OrderedDict()
         self._size = 0
 
     @property
@@ -71,21 +76,23 @@ class IdCache:
 
     def put(self, fragment: FragmentMetadata, entry: FragmentIds) -> None:
         """Keep the ids of a fragment."""
-        key = _key(fragment)
+        name = fragment.files[0]._path
         with self._guard:
-            old = self._entries.pop(key, None)
-            self._size += entry.nbytes - (old.nbytes if old is not None else 0)
-            self._entries[key] = entry
+            old = self._entries.pop(name, None)
+            self._size += entry.nbytes - (old[1].nbytes if old is not None else 0)
+            self._entries[name] = _deleted(fragment), entry
             while self._size > self._budget and len(self._entries) > 1:
-                self._size -= self._entries.popitem(last=False)[1].nbytes
+                _, (_, oldest) = self._entries.popitem(last=False)
+                self._size -= oldest.nbytes
 
     def get(self, fragment: FragmentMetadata) -> FragmentIds | None:
         """The ids of a fragment, if they are known."""
-        key = _key(fragment)
+        name = fragment.files[0]._path
         with self._guard:
-            entry = self._entries.get(key)
-            if entry is not None:
-                self._entries.move_to_end(key)
+            deleted, entry = self._entries.get(name, (None, None))
+            if entry is None or deleted != _deleted(fragment):
+                return None
+            self._entries.move_to_end(name)
             return entry
 
     def find(
@@ -148,10 +155,6 @@ class IdCache:
         return entries
 
 
-def _key(fragment: FragmentMetadata) -> _Key:
-    """What no other fragment has: the name of its first file, and which rows are deleted."""
-    deleted = fragment.deletion_file
-    return (
-        fragment.files[0]._path,
-        None if deleted is None else (deleted.read_version, deleted.id),
-    )
+def _deleted(fragment: FragmentMetadata) -> _Deleted:
+    file = fragment.deletion_file
+    return None if file is None else (file.read_version, file.id)

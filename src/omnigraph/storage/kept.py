@@ -26,6 +26,8 @@ Part = npt.NDArray[Any]
 #: The first bytes of a file of arrays, and where arrays start: at multiples of this number.
 _MAGIC = b"OMNI\x01\0\0\0"
 _ALIGNED = 64
+#: Where the files are, below the root of a graph.
+FOLDER = "__cache"
 #: What was written less than so many seconds ago is likely to be replaced soon.
 SETTLED_AFTER = 1.0
 
@@ -78,6 +80,9 @@ def keep(file: Path, *contents: bytes | memoryview) -> bool:
     It can be made again, so nothing depends on it: on a full or read-only disk it is left out.
     """
     made = file.with_name(f".{os.getpid()}-{os.urandom(8).hex()}")
+    # A graph has no files outside of its folder; see `links`.
+    if any(folder.is_symlink() for folder in _folders(file)):
+        return False
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         # Others may read it, as far as they may read what they make by themselves.
@@ -97,6 +102,12 @@ def keep(file: Path, *contents: bytes | memoryview) -> bool:
             os.unlink(made)
         return False
     return True
+
+
+def _folders(file: Path) -> list[Path]:
+    """The folders in which a file is, up to that of the cache."""
+    names = [folder.name for folder in file.parents]
+    return list(file.parents[: names.index(FOLDER) + 1 if FOLDER in names else 1])
 
 
 def keep_arrays(file: Path, arrays: Sequence[Part], **about: Any) -> bool:

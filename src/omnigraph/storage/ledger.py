@@ -7,7 +7,6 @@ Lance call commits by itself.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,9 +18,13 @@ from lance.commit import CommitConflictError
 from lance.dataset import Session  # type: ignore[attr-defined]
 
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError
+from omnigraph.storage.datasets import at_home, open_dataset, settled
 from omnigraph.storage.forks import use_storage
+from omnigraph.storage.links import refuse_links_to
 from omnigraph.storage.location import Location
+from omnigraph.storage.objects import Objects
 from omnigraph.storage.patch import address, new_fragments, without
+from omnigraph.storage.pruning import drop_versions
 from omnigraph.storage.table_ref import PRIMARY_KEY, ROW_ADDRESS, TableRef
 from omnigraph.storage.tables import FILE_FORMAT, clear_fork, table_errors
 from omnigraph.storage.tiers import stage_tier_merge, with_merge
@@ -75,7 +78,7 @@ class Ledger:
         with self._errors():
             made = lance.write_dataset(
                 rows,
-                self.location.child(self._path),
+                self.location.store_address(self._path),
                 schema=rows.schema,
                 mode="create",
                 data_storage_version=FILE_FORMAT,
@@ -178,7 +181,7 @@ class Ledger:
 
     def _checkout(self, base: LedgerVersion) -> LanceDataset:
         try:
-            dataset: LanceDataset = base._dataset.checkout_version((base.branch, base.version))
+            dataset = at_home(self._ref(base.branch), base._dataset, base.version)
         except (OSError, ValueError) as error:
             if self.version(base.branch) == base.version:
                 raise
@@ -240,7 +243,7 @@ class Ledger:
             keep_versions: How many versions to keep.
         """
         with self._errors():
-            dataset = base._dataset.checkout_version((base.branch, base.version))
+            dataset = at_home(self._ref(base.branch), base._dataset, base.version)
             if not self.location.is_local:
                 # Lance finds out what a publisher has missed from the versions that are there. One
                 # that was paused must not find only those in which its own rows did not change: it
@@ -253,11 +256,7 @@ class Ledger:
                     return
             # Again on a newer version it would drop rows that were published since.
             dataset.delete(obsolete, conflict_retries=0)
-            dataset.cleanup_old_versions(
-                older_than=dt.timedelta(0),
-                retain_versions=keep_versions,
-                error_if_tagged_old_versions=False,
-            )
+            drop_versions(Objects(self.location), self._ref(base.branch), dataset, keep_versions)
 
     # --- branches ---
 
@@ -283,6 +282,7 @@ class Ledger:
 
     def delete_branch(self, name: str) -> None:
         """Delete a branch."""
+        refuse_links_to(self.location, [self._ref(name).folder], last=True)
         with self._errors():
             self._open(None).branches.delete(name)
 
@@ -291,10 +291,7 @@ class Ledger:
     def _open(self, branch: str | None, version: int | None = None) -> LanceDataset:
         address = self.location.child(self._path)
         try:
-            if branch is None:
-                return lance.dataset(address, version=version, session=self._session)
-            dataset = lance.dataset(address, session=self._session)
-            return dataset.checkout_version((branch, version))
+            return open_dataset(self.location, self._ref(branch), version, self._session)
         except ValueError as error:
             text = str(error)
             if "not found" in text.lower() or "does not exist" in text.lower():
@@ -307,9 +304,13 @@ class Ledger:
     def _as_version(
         self, branch: str | None, dataset: LanceDataset, places: Mapping[str, int]
     ) -> LedgerVersion:
+        dataset = settled(self._ref(branch), dataset)
         metadata = _texts(dataset.schema.metadata)
         files = frozenset(f.metadata.files[0]._path for f in dataset.get_fragments())
         return LedgerVersion(branch, int(dataset.version), metadata, places, dataset, files)
+
+    def _ref(self, branch: str | None) -> TableRef:
+        return TableRef(self._path, branch)
 
     def _errors(self) -> Any:
         return table_errors(TableRef(self._path))

@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import ReadSetConflict, StorageError
+from omnigraph.storage.links import refuse_links_to
 from omnigraph.storage.location import Location
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def _file_lock(location: Location, times: LockTimes) -> Iterator[EffectLock]:
     owner = os.getpid()
     deadline = time.monotonic() + times.wait
     while True:
-        handle = _open_lock(path)
+        handle = _open_lock(location, path)
         if not _try_flock(handle, path):
             _await_flock(handle, path, times.wait, deadline)
         if _is_at(handle, path):
@@ -156,10 +157,12 @@ def _release(handle: int) -> None:
     _close_lock(handle)
 
 
-def _open_lock(path: Path) -> int:
+def _open_lock(location: Location, path: Path) -> int:
     try:
+        refuse_links_to(location, [_FILE], last=True)
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        handle = os.open(path, flags, 0o666)
     except OSError as error:
         raise StorageError(f"cannot lock the graph: {error}") from error
     _open_locks.add(handle)

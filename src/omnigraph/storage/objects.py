@@ -23,6 +23,7 @@ from obstore.store import LocalStore, ObjectStore, from_url
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.forks import refuse_fork, use_storage
+from omnigraph.storage.links import refuse_links_to
 from omnigraph.storage.location import Location
 
 _REMOVALS = 40
@@ -136,6 +137,7 @@ class Objects:
 
     def paths(self, folder: str) -> list[str]:
         """The paths of all objects below a folder, sorted."""
+        refuse_links_to(self.location, [folder], last=True)
         with storage_errors(self.location.child(folder)):
             prefix = self._key(folder)
             cut = len(prefix) - len(folder)
@@ -145,8 +147,10 @@ class Objects:
     def files(self, folder: str, *, deep: bool = True) -> list[StoredFile]:
         """All files below a folder, or only those directly in it; the empty one is the root.
 
-        Unlike `paths`, it also gives what a killed process had not finished to write.
+        Unlike `paths`, it also gives what a killed process had not finished to write. A link is a
+        file, wherever it leads.
         """
+        refuse_links_to(self.location, [folder], last=True)
         with storage_errors(self.location.child(folder)):
             if self.location.is_local:
                 return list(_lying(Path(self.location.uri) / folder, folder, deep))
@@ -193,6 +197,7 @@ class Objects:
 
     def delete_folder(self, folder: str) -> None:
         """Delete everything below a folder; fine when there is nothing."""
+        refuse_links_to(self.location, [folder], last=True)
         with storage_errors(self.location.child(folder)):
             if self.location.is_local:
                 _remove_tree(Path(self.location.uri) / folder)
@@ -202,6 +207,7 @@ class Objects:
 
     def delete_all(self, paths: Sequence[str]) -> None:
         """Delete objects, in their order; fine when some are gone already."""
+        refuse_links_to(self.location, paths)
         if not self.location.is_local:
             with storage_errors(self.location.uri):
                 if paths:
@@ -214,13 +220,15 @@ class Objects:
     def drop_empty(self, folder: str) -> None:
         """Remove a folder if there is no file below it; object stores have none to remove."""
         if self.location.is_local:
+            refuse_links_to(self.location, [folder], last=True)
             for place, _, _ in os.walk(f"{self.location.uri}/{folder}", topdown=False):
                 with suppress(OSError):
                     os.rmdir(place)
 
     def _key(self, path: str) -> str:
+        refuse_links_to(self.location, [path])
         # The local store is rooted at `/`, so that it need not create the graph's folder.
-        return f"{self.location.uri.lstrip('/')}/{path}" if self.location.is_local else path
+        return self.location.store_address(path).lstrip("/") if self.location.is_local else path
 
 
 def _lying(place: Path, folder: str, deep: bool) -> Iterator[StoredFile]:

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
 from lance import LanceDataset
 
 from omnigraph.errors import StorageError
+from omnigraph.storage.datasets import at_home, below, tracked_files
 from omnigraph.storage.finding import gathered
 from omnigraph.storage.snapshot import table_errors
 from omnigraph.storage.table_ref import TableRef
@@ -44,7 +44,6 @@ class References:
     def __init__(self, tables: Tables, path: str) -> None:
         self._tables = tables
         self._path = path
-        self._address = tables.location.child(path)
         #: Per fork (None is the table itself) which lifetime of it was read, up to which version.
         self._read: dict[str | None, tuple[str, int]] = {}
         self._keys: dict[str | None, set[str]] = {}
@@ -64,7 +63,9 @@ class References:
         lifetimes: dict[str | None, str] = {None: ""}
         lifetimes |= {name: str(known["branch_identifier"]) for name, known in forks.items()}
         for gone in self._keys.keys() - lifetimes.keys():
-            del self._keys[gone], self._read[gone]
+            del self._keys[gone]
+            # Not there if the fork was deleted while it was read.
+            self._read.pop(gone, None)
         for fork, lifetime in lifetimes.items():
             seen, newest = self._read.get(fork, (lifetime, 0))
             if seen != lifetime:
@@ -80,7 +81,7 @@ class References:
         dataset = self._tables.open(ref)._dataset
         keys = self._keys[ref.branch]
         versions: set[int] = set()
-        listed = map(_plain, dataset.tracked_files(min_version=newest + 1))
+        listed = tracked_files(dataset, newest + 1)
         for found in gathered(listed, _TOGETHER):
             versions |= set(found["version"].unique().to_pylist())
             pairs = found.group_by(["base_uri", "path"]).aggregate([])
@@ -89,7 +90,7 @@ class References:
         if versions and newest == 0 and ref.branch is not None:
             # Lance leaves out the indexes that a fork has from what it was made from. The fork may
             # lose them later, but gets no more of them.
-            keys |= self._kept(ref, dataset.checkout_version((ref.branch, min(versions))))
+            keys |= self._kept(ref, at_home(ref, dataset, min(versions)))
         if versions and (unknown := self._kept(ref, dataset) - keys):
             raise StorageError(
                 f"table {ref.folder}: Lance does not list {min(unknown)}, which the newest version"
@@ -115,20 +116,8 @@ class References:
 
     def _key(self, base: str, path: str) -> str:
         """The key of a file by the address of its table or fork, and its path below that."""
-        folder = base.removeprefix(self._address)
-        if not base.startswith(self._address) or (folder and not folder.startswith("/tree/")):
-            raise StorageError(
-                f"table {self._path} refers to files at {base}, which is not a part of it; if the"
-                " graph was moved, open it for writing first"
-            )
-        whole = f"{folder}/{path}".lstrip("/")
+        whole = f"{below(self._path, base)}/{path}".lstrip("/")
         found = key_of(whole)
         if found is None:
             raise StorageError(f"table {self._path} refers to {whole}, which is no file of a table")
         return found[1]
-
-
-def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """What Lance lists, without dictionaries."""
-    columns = [batch["version"], batch["base_uri"].dictionary_decode(), batch["path"]]
-    return pa.RecordBatch.from_arrays(columns, names=["version", "base_uri", "path"])

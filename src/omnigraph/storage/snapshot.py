@@ -21,6 +21,7 @@ from omnigraph.compute.keys import one_zero
 from omnigraph.compute.sql import is_in, literal, quoted
 from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.language.types import STRING, Scalar, ValueType
+from omnigraph.storage.datasets import at_home
 from omnigraph.storage.finding import rows_with
 from omnigraph.storage.forks import refuse_fork
 from omnigraph.storage.fuzzy import similar_words, stems
@@ -108,7 +109,7 @@ class TableSnapshot:
     def at(self, version: int) -> TableSnapshot:
         """Another version of the same table."""
         with table_errors(self.ref):
-            dataset = self._dataset.checkout_version((self.ref.branch, version))
+            dataset = at_home(self.ref, self._dataset, version)
         return TableSnapshot(self.ref, dataset, self._ids)
 
     def private(self) -> TableSnapshot:

@@ -23,9 +23,11 @@ from lance.dataset import Session  # type: ignore[attr-defined]
 from omnigraph.errors import ReadSetConflict
 from omnigraph.storage.columns import NewColumn, stage_schema
 from omnigraph.storage.compaction import stage_compaction
+from omnigraph.storage.datasets import open_dataset, settled
 from omnigraph.storage.forks import use_storage
 from omnigraph.storage.ids import FragmentIds, IdCache
 from omnigraph.storage.indices import IndexKind, IndexSpec, stage_indices
+from omnigraph.storage.links import refuse_links_to
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.patch import Patch, address, new_fragments, stage_patch
@@ -81,7 +83,7 @@ class TableVersion:
 class Tables:
     """All tables of one graph."""
 
-    __slots__ = ("_committed", "_ids", "_opened", "_session", "location")
+    __slots__ = ("_committed", "_ids", "_opened", "_roots", "_session", "location")
 
     def __init__(self, location: Location) -> None:
         use_storage()
@@ -93,6 +95,8 @@ class Tables:
         #: Versions that somebody holds, by path and number. None of branches: one of the same name,
         #: made later, has other tables under the same address.
         self._opened: WeakValueDictionary[tuple[str, int], TableSnapshot] = WeakValueDictionary()
+        #: By path, any version on main, from which those of branches are opened.
+        self._roots: dict[str, LanceDataset] = {}
         #: The versions that were committed last: whoever reads next wants them.
         self._committed: deque[TableSnapshot] = deque(maxlen=_HELD)
 
@@ -145,7 +149,7 @@ class Tables:
         with table_errors(TableRef(path)):
             made = lance.write_dataset(
                 schema.empty_table(),
-                self.location.child(path),
+                self.location.store_address(path),
                 schema=schema,
                 mode="create",
                 data_storage_version=FILE_FORMAT,
@@ -182,6 +186,7 @@ class Tables:
                 raise ValueError(f"it cannot be deleted, since {', '.join(kept)} is made from it")
             for each in reversed(doomed):
                 if each in known:
+                    refuse_links_to(self.location, [TableRef(path, each).folder], last=True)
                     _delete_listed(dataset, each)
         clear_fork(self.location, path, name)
 
@@ -193,6 +198,7 @@ class Tables:
         with table_errors(TableRef(path, name)):
             dataset = self._dataset(path)
             if name in dataset.branches.list():
+                refuse_links_to(self.location, [TableRef(path, name).folder], last=True)
                 _delete_listed(dataset, name)
 
     # --- staging ---
@@ -316,6 +322,7 @@ class Tables:
                     f" was to be version {expected}: a program outside of Omnigraph wrote to it",
                     changed=(write.ref.path,),
                 )
+            made = settled(write.ref, made)
             self._learn_ids(write, made)
             if write.ref.branch is None:
                 opened = TableSnapshot(write.ref, made, self._ids, write._added)
@@ -340,14 +347,17 @@ class Tables:
             )
             self._ids.put(newest.metadata, entry)
 
-    def _dataset(self, path: str, version: int | None = None) -> LanceDataset:
-        return lance.dataset(self.location.child(path), version=version, session=self._session)
+    def _dataset(self, path: str) -> LanceDataset:
+        return open_dataset(self.location, TableRef(path), None, self._session)
 
     def _open(self, ref: TableRef, version: int | None) -> LanceDataset:
         with table_errors(ref):
-            if ref.branch is None:
-                return self._dataset(ref.path, version)
-            return self._dataset(ref.path).checkout_version((ref.branch, version))
+            root = None
+            if ref.branch is not None:
+                root = self._roots.get(ref.path)
+                if root is None:
+                    root = self._roots[ref.path] = self._dataset(ref.path)
+            return open_dataset(self.location, ref, version, self._session, root)
 
 
 def clear_fork(location: Location, path: str, name: str) -> None:

@@ -14,24 +14,45 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+import pyarrow.compute as pc
 from lance import LanceDataset, LanceOperation
+from lance.blob import BlobType
 from lance.fragment import FragmentMetadata, RowDatasetVersionMeta
-from lance.optimize import Compaction, CompactionTask
+from lance.optimize import CompactionTask
 
 from omnigraph.storage.patch import check_whole
 from omnigraph.storage.protobuf import fields, message, number
+from omnigraph.storage.staged import FILE_FORMAT
+from omnigraph.storage.table_ref import ROW_ADDRESS
 
 #: So many fragments of one tier become one of the next. A tier holds sizes up to this factor.
 FAN_IN = 4
 #: At most so many fragments are merged in one commit: it must not take long.
-_MOST_FRAGMENTS = 64
-#: Fragments are merged up to this size.
+MOST_FRAGMENTS = 64
+#: Fragments are merged up to this size. What has a share of it already is left alone.
 LARGEST_ROWS = 16_384
-_LARGEST_BYTES = 8 << 20
+LARGEST_BYTES = 8 << 20
+#: Which fragments are rewritten is chosen here, so most of these are asked for, but not used.
+_OPTIONS = MappingProxyType(
+    {
+        "target_rows_per_fragment": LARGEST_ROWS,
+        "max_rows_per_group": 1024,
+        "materialize_deletions": True,
+        "materialize_deletions_threshold": 0.1,
+        "defer_index_remap": False,
+        "enable_binary_copy": False,
+        "enable_binary_copy_force": False,
+        "data_storage_version": FILE_FORMAT,
+    }
+)
+#: The kinds of blobs that lie in files beside those of their fragment.
+_BESIDE = (1, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +78,24 @@ def stage_tier_merge(
         branch: The table's branch that it is of.
         busy: Fragments that the successor changes anyway.
     """
-    fragments = [fragment.metadata for fragment in dataset.get_fragments()]
     left_out = set(busy)
-    if not due([f for f in fragments if f.id not in left_out]):
+    found = [f.metadata for f in dataset.get_fragments() if f.fragment_id not in left_out]
+    if not due(found):
         return None
     # An index finds rows by the ids of their fragments.
     for index in dataset.describe_indices():
         left_out |= {id for segment in index.segments for id in segment.fragment_ids}
-    sources = due([f for f in fragments if f.id not in left_out])
+    loose = [fragment for fragment in found if fragment.id not in left_out]
+    sources = due(loose)
+    if sources and (columns := _blob_columns(dataset)):
+        newest = sorted((f for f in loose if _is_small(f)), key=_id)[-MOST_FRAGMENTS:]
+        sources = due(newest, _bytes_beside(dataset, newest, columns))
     if not sources:
         return None
     task = {
         "task": {"fragments": [source.to_json() for source in sources]},
         "read_version": dataset.version,
-        "options": _options(dataset),
+        "options": dict(_OPTIONS),
     }
     rewrite: Any = CompactionTask
     (merged,) = rewrite.from_json(json.dumps(task)).execute(dataset).new_fragments
@@ -85,11 +110,18 @@ def stage_tier_merge(
     return TierMerge(merged, sources)
 
 
-def due(fragments: Sequence[FragmentMetadata]) -> list[FragmentMetadata]:
-    """The fragments to merge next, by their ids: a full tier, and the tiers it fills in turn."""
+def due(
+    fragments: Sequence[FragmentMetadata], beside: Mapping[int, int] = MappingProxyType({})
+) -> list[FragmentMetadata]:
+    """The fragments to merge next, by their ids: a full tier, and the tiers it fills in turn.
+
+    Args:
+        fragments: The fragments to choose from.
+        beside: Bytes that belong to a fragment, by its id, but are not in its files.
+    """
     tiers: dict[int, list[FragmentMetadata]] = defaultdict(list)
     for fragment in fragments:
-        if fragment.num_rows < LARGEST_ROWS // FAN_IN:
+        if _is_small(fragment, beside):
             tiers[_tier(fragment.num_rows)].append(fragment)
     for lowest in sorted(tiers):
         if len(tiers[lowest]) >= FAN_IN:
@@ -103,12 +135,51 @@ def due(fragments: Sequence[FragmentMetadata]) -> list[FragmentMetadata]:
         if chosen and (_tier(rows) < tier or len(tiers[tier]) + 1 < FAN_IN):
             break
         for fragment in tiers[tier]:
-            size += sum(file.file_size_bytes or 0 for file in fragment.files)
+            size += _bytes(fragment, beside)
             rows += fragment.num_rows
-            if size > _LARGEST_BYTES or len(chosen) == _MOST_FRAGMENTS:
-                return sorted(chosen, key=_id) if len(chosen) >= FAN_IN else []
+            too_large = rows > LARGEST_ROWS or size > LARGEST_BYTES
+            if too_large or len(chosen) == MOST_FRAGMENTS:
+                return sorted(chosen, key=_id)
             chosen.append(fragment)
     return sorted(chosen, key=_id)
+
+
+def _is_small(fragment: FragmentMetadata, beside: Mapping[int, int] = MappingProxyType({})) -> bool:
+    """True when a full tier of such fragments can be merged."""
+    few_bytes = _bytes(fragment, beside) <= LARGEST_BYTES // FAN_IN
+    return few_bytes and fragment.num_rows < LARGEST_ROWS // FAN_IN
+
+
+def _bytes(fragment: FragmentMetadata, beside: Mapping[int, int]) -> int:
+    in_files = sum(file.file_size_bytes or 0 for file in fragment.files)
+    return in_files + beside.get(fragment.id, 0)
+
+
+def _blob_columns(dataset: LanceDataset) -> list[str]:
+    return [field.name for field in dataset.schema if isinstance(field.type, BlobType)]
+
+
+def _bytes_beside(
+    dataset: LanceDataset, fragments: Sequence[FragmentMetadata], columns: Sequence[str]
+) -> dict[int, int]:
+    """How many bytes of blobs a merge would copy, by the ids of fragments."""
+    wanted = {fragment.id for fragment in fragments}
+    rows = dataset.scanner(
+        columns=list(columns),
+        with_row_address=True,
+        fragments=[f for f in dataset.get_fragments() if f.fragment_id in wanted],
+    ).to_table()
+    owners = rows[ROW_ADDRESS].to_numpy() >> np.uint64(32)
+    totals = dict.fromkeys(wanted, 0)
+    for column in columns:
+        blobs = rows[column].combine_chunks()
+        kinds, sizes = (
+            pc.fill_null(pc.struct_field(blobs, name), 0).to_numpy(zero_copy_only=False)
+            for name in ("kind", "size")
+        )
+        for owner, size in zip(owners, np.where(np.isin(kinds, _BESIDE), sizes, 0), strict=True):
+            totals[int(owner)] += int(size)
+    return totals
 
 
 def _id(fragment: FragmentMetadata) -> int:
@@ -149,12 +220,6 @@ def parts(operation: Any) -> tuple[list[FragmentMetadata], list[int], list[Fragm
                 list(operation.new_fragments),
             )
     raise TypeError(f"{type(operation).__name__} is no operation on rows")
-
-
-def _options(dataset: LanceDataset) -> Any:
-    """What Lance wants to know of a compaction, as it would say it itself."""
-    plan: Any = Compaction.plan(dataset, {"target_rows_per_fragment": LARGEST_ROWS})
-    return json.loads(plan.tasks[0].json())["options"]
 
 
 # --- versions of rows: `RowDatasetVersionSequence` in Lance's table format ---

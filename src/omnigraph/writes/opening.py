@@ -9,14 +9,12 @@ from __future__ import annotations
 from omnigraph.history.manifest import FORMAT
 from omnigraph.history.repository import (
     INIT_CLAIM,
-    TABLE_FOLDERS,
     Repository,
     open_repository,
 )
 from omnigraph.storage.control import control_names, read_control
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LockTimes
-from omnigraph.storage.relocation import is_moved, settle
 from omnigraph.writes.sidecar import FOLDER
 
 
@@ -35,14 +33,10 @@ def open_for_writing(location: Location, *, times: LockTimes) -> Repository:
         with repository.lock():
             migrate(location)
         repository = open_repository(location, times=times)
-    moved = is_moved(location)
     interrupted = any(name.endswith(".json") for name in control_names(location, FOLDER))
-    if moved or interrupted or read_control(location, INIT_CLAIM) is not None:
+    if interrupted or read_control(location, INIT_CLAIM) is not None:
         from omnigraph.writes.recovery import resolved
 
-        if moved:
-            with repository.lock():
-                settle(repository.objects, TABLE_FOLDERS)
         with resolved(repository):
             repository.objects.delete(INIT_CLAIM)
     return repository

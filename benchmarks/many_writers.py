@@ -1,0 +1,303 @@
+"""Many writers on one branch: processes and threads that insert rows, and loads beside commits.
+
+Nothing is compared with other databases: the peer is always the same work done alone, in the same
+run. Every process checks that its rows are there at the end. With `--quick` there are fewer commits
+and rows, so that ratios say less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import multiprocessing
+import shutil
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.synchronize import Barrier, Event
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from harness import Record, emit, emit_amount
+from omnigraph.errors import ReadSetConflict
+from omnigraph.graph import Graph, init
+from omnigraph.graph import open as open_graph
+
+SCHEMA = """
+node Person { name: String @key  age: I32? }
+node Company { name: String @key  age: I32? }
+node Note { name: String @key  age: I32? }
+"""
+INSERT = "query q($n: String) { insert Note { name: $n, age: 7 } }"
+WRITERS = 16
+#: How often another process commits while rows are loaded.
+EVERY = 0.2
+
+_processes = multiprocessing.get_context("spawn")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is written."""
+
+    commits: int
+    rows: int
+    alone: int
+
+
+FULL = Sizes(commits=200, rows=2_000_000, alone=100)
+QUICK = Sizes(commits=10, rows=100_000, alone=15)
+
+
+def insert_many(graph: Graph, writer: int, commits: int) -> list[float]:
+    """Insert rows one by one; returns how long each took."""
+    taken = []
+    for number in range(commits):
+        begun = time.perf_counter()
+        graph.mutate(INSERT, params={"n": f"note-{writer}-{number}"})
+        taken.append(time.perf_counter() - begun)
+    return taken
+
+
+def writing_process(place: str, writer: int, commits: int, start: Barrier, answers: Any) -> None:
+    with open_graph(place) as graph:
+        insert_many(graph, 10_000 + writer, 2)
+        start.wait()
+        begun = time.monotonic()
+        taken = insert_many(graph, writer, commits)
+        answers.put((begun, time.monotonic(), taken))
+
+
+def by_processes(folder: Path, writers: int, commits: int) -> tuple[float, list[float]]:
+    """Commits per second of some processes together, and how long each commit took."""
+    place = folder / f"processes-{writers}"
+    init(place, SCHEMA).close()
+    start, answers = _processes.Barrier(writers), _processes.Queue()
+    processes = [
+        _processes.Process(target=writing_process, args=(str(place), n, commits, start, answers))
+        for n in range(writers)
+    ]
+    for process in processes:
+        process.start()
+    found = [answers.get() for _ in processes]
+    for process in processes:
+        process.join()
+    check_rows(place, "Note", writers * (commits + 2))
+    return _rate(found, writers * commits)
+
+
+def by_threads(folder: Path, writers: int, commits: int) -> tuple[float, list[float]]:
+    """The same for threads of this process."""
+    place = folder / f"threads-{writers}"
+    found: list[tuple[float, float, list[float]]] = []
+    with init(place, SCHEMA) as graph:
+        insert_many(graph, 10_000, 2)
+
+        def work(writer: int) -> None:
+            begun = time.monotonic()
+            taken = insert_many(graph, writer, commits)
+            found.append((begun, time.monotonic(), taken))
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(writers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    check_rows(place, "Note", writers * commits + 2)
+    return _rate(found, writers * commits)
+
+
+def _rate(found: list[tuple[float, float, list[float]]], commits: int) -> tuple[float, list[float]]:
+    begun, ended = min(f[0] for f in found), max(f[1] for f in found)
+    return commits / (ended - begun), [seconds for f in found for seconds in f[2]]
+
+
+def check_rows(place: Path, type: str, expected: int) -> None:
+    with open_graph(place, mode="r") as graph:
+        count = graph.snapshot().count(type)
+    assert count == expected, f"{count} of {expected} rows are there"
+
+
+def measure_writers(folder: Path, sizes: Sizes) -> None:
+    """One writer beside sixteen, as processes and as threads."""
+    alone, _ = by_processes(folder, 1, WRITERS * sizes.commits // 4)
+    for name, work in (("processes", by_processes), ("threads", by_threads)):
+        rate, taken = work(folder, WRITERS, sizes.commits)
+        emit_amount(
+            "many_writers",
+            f"{WRITERS} {name} on one branch",
+            rate,
+            "commits/s",
+            peer="one process",
+            peer_value=alone,
+        )
+        median = statistics.median(taken)
+        label = f"{WRITERS} {name}: slowest commit"
+        emit(Record("many_writers", label, max(taken), None, "median", median))
+
+
+# --- loads ---
+
+
+def rows(count: int, first: int = 0) -> pa.Table:
+    names = [f"row-{n:09}" for n in range(first, first + count)]
+    return pa.table({"name": names, "age": pa.array(np.arange(count) % 90, pa.int32())})
+
+
+def commit_now_and_then(place: str, stop: Event, ready: Event, answers: Any) -> None:
+    """Commit every 200 ms until it is told to stop; answers with how long each took."""
+    taken = []
+    with open_graph(place) as graph:
+        insert_many(graph, 20_000, 3)
+        ready.set()
+        while not stop.is_set():
+            begun = time.perf_counter()
+            graph.mutate(INSERT, params={"n": f"then-{len(taken)}"})
+            taken.append(time.perf_counter() - begun)
+            stop.wait(max(0.0, EVERY - taken[-1]))
+    answers.put(taken)
+
+
+def beside_commits(place: Path, work: Callable[[], Any]) -> tuple[float, list[float], Any]:
+    """Do something while another process commits.
+
+    Returns:
+        The seconds it took, those of the commits, and what the work returned.
+    """
+    stop, ready, answers = _processes.Event(), _processes.Event(), _processes.Queue()
+    arguments = (str(place), stop, ready, answers)
+    process = _processes.Process(target=commit_now_and_then, args=arguments)
+    process.start()
+    ready.wait()
+    begun = time.perf_counter()
+    try:
+        outcome = work()
+    finally:
+        taken = time.perf_counter() - begun
+        stop.set()
+        small = answers.get()
+        process.join()
+    return taken, small, outcome
+
+
+def loaded(place: Path, source: Path, engine: str, mode: str, spark: Any, type: str) -> bool:
+    """Load a file; False when other writers did not let it through."""
+    with open_graph(place) as graph:
+        try:
+            graph.load(source, mode=mode, engine=engine, spark=spark, type=type, indexes=False)  # type: ignore[arg-type]
+        except ReadSetConflict as conflict:
+            print(conflict, file=sys.stderr)
+            return False
+    return True
+
+
+def p95(taken: list[float]) -> float:
+    return float(np.percentile(taken, 95))
+
+
+def measure_loads(folder: Path, sizes: Sizes) -> None:
+    """Loads alone, and while another process commits every 200 ms."""
+    import pyarrow.parquet as pq
+
+    from omnigraph.pipeline.session import session
+
+    spark = session()
+    source = folder / "rows.parquet"
+    pq.write_table(rows(sizes.rows), source)
+    few = folder / "few.parquet"
+    pq.write_table(rows(1000), few)
+
+    def fresh(mode: str) -> Path:
+        """A graph to load into: with half of the rows if they are to be merged."""
+        place = folder / "graph"
+        shutil.rmtree(place, ignore_errors=True)
+        with init(place, SCHEMA) as graph:
+            if mode == "merge":
+                half = rows(sizes.rows // 2)
+                graph.load(half, type="Person", mode="append", engine="local", indexes=False)
+        return place
+
+    alone = beside_commits(fresh("append"), lambda: time.sleep(EVERY * sizes.alone))[1]
+    for engine in ("local", "spark"):
+        # Spark starts its workers with the first load.
+        loaded(fresh("append"), few, engine, "append", spark, "Person")
+        for mode in ("append", "merge"):
+            place = fresh(mode)
+            begun = time.perf_counter()
+            loaded(place, source, engine, mode, spark, "Person")
+            peer = time.perf_counter() - begun
+            place = fresh(mode)
+            work = functools.partial(loaded, place, source, engine, mode, spark, "Person")
+            seconds, small, done = beside_commits(place, work)
+            label = f"{mode} {sizes.rows:,} rows ({engine}) beside commits"
+            if done:
+                check_rows(place, "Person", sizes.rows)
+            else:
+                label += ": refused"
+            limit = 1.5 * peer if done else 0.0
+            emit(Record("many_writers", label, seconds, limit, "alone", peer))
+            label = f"p95 of {len(small)} commits beside {mode} ({engine})"
+            emit(Record("many_writers", label, p95(small), None, "without a load", p95(alone)))
+    two_loads(fresh("append"), fresh, source, sizes)
+
+
+def loading_process(place: str, source: str, type: str, start: Barrier, answers: Any) -> None:
+    start.wait()
+    begun = time.monotonic()
+    done = loaded(Path(place), Path(source), "local", "append", None, type)
+    answers.put((begun, time.monotonic(), done))
+
+
+def two_loads(place: Path, fresh: Callable[[str], Path], source: Path, sizes: Sizes) -> None:
+    """Loads into two types at once, each in a process of its own, beside one after the other."""
+
+    def together(types: list[str]) -> tuple[float, bool]:
+        start, answers = _processes.Barrier(len(types)), _processes.Queue()
+        arguments = [(str(place), str(source), type, start, answers) for type in types]
+        processes = [_processes.Process(target=loading_process, args=a) for a in arguments]
+        for process in processes:
+            process.start()
+        found = [answers.get() for _ in processes]
+        for process in processes:
+            process.join()
+        return max(f[1] for f in found) - min(f[0] for f in found), all(f[2] for f in found)
+
+    peer = together(["Person"])[0] + together(["Company"])[0]
+    place = fresh("append")
+    seconds, done = together(["Person", "Company"])
+    label = f"two loads of {sizes.rows:,} rows at once"
+    if done:
+        for type in ("Person", "Company"):
+            check_rows(place, type, sizes.rows)
+    else:
+        label += ": one refused"
+    limit = 1.2 * peer if done else 0.0
+    emit(Record("many_writers", label, seconds, limit, "one after the other", peer))
+
+
+def main() -> None:
+    """Measure and print one record per line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer commits and rows")
+    parser.add_argument("--only", choices=("writers", "loads"), help="one part")
+    options = parser.parse_args()
+    sizes = QUICK if options.quick else FULL
+    folder = Path(tempfile.mkdtemp(prefix="omnigraph-writers-"))
+    try:
+        if options.only != "loads":
+            measure_writers(folder, sizes)
+        if options.only != "writers":
+            measure_loads(folder, sizes)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
