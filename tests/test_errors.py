@@ -12,7 +12,6 @@ from omnigraph.diagnostics import Report
 from omnigraph.errors import (
     KeyConflict,
     LoadError,
-    LoadFault,
     MergeConflicts,
     OmnigraphError,
     PreconditionFailed,
@@ -46,8 +45,8 @@ def _samples() -> list[OmnigraphError]:
         SchemaError: SchemaError(_diagnostics()),
         QueryError: QueryError(_diagnostics()),
         ValidationError: ValidationError([violation], total=3),
-        LoadError: LoadError([LoadFault("json", "a.jsonl", 3, None, "no")], {"json": 2}),
-        KeyConflict: KeyConflict("taken", type="Person", ids=["ada"]),
+        LoadError: LoadError([violation], {"range": 2}),
+        KeyConflict: KeyConflict([violation]),
         ReadSetConflict: ReadSetConflict("changed", changed=["node:Person"]),
         MergeConflicts: MergeConflicts("disagree", conflicts=[violation]),
         PreconditionFailed: PreconditionFailed("moved", expected="a", actual="b"),

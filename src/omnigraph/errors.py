@@ -5,7 +5,7 @@
     │   ├── SchemaError           a `.pg` schema is wrong
     │   └── QueryError            a `.gq` query, or a value for one of its parameters, is wrong
     ├── ValidationError       data breaks the schema's rules; lists every violation
-    ├── LoadError             an input has faults; lists them with file and line
+    │   └── LoadError             an input has faults; lists them with file and line
     ├── ConflictError         another writer got there first; nothing was changed
     │   ├── KeyConflict           a strict insert met an existing id
     │   ├── ReadSetConflict       what the operation read has changed since
@@ -106,14 +106,32 @@ class QueryError(SourceError):
 
 
 class Violation(Struct, frozen=True):
-    """One rule that one value breaks."""
+    """One rule that one value breaks, whoever has found it.
 
-    type: str
+    Attributes:
+        type: The node or edge type; None for a line that does not say one.
+        id: Which row; None when it has no id, or one that this write has made.
+        property: The property, the end of an edge, or several of them.
+        value: The value.
+        rule: A short word for the rule, such as `type`, `enum` or `end`.
+        message: Where it is, what is wrong, and what would be right.
+        file: Of a load, the file, as it was given; None for rows that come from no file.
+        line: Of a load, the line, or the row of a table, from 1 on.
+    """
+
+    type: str | None
     id: str | None
     property: str | None
     value: Any
     rule: str
     message: str
+    file: str | None = None
+    line: int | None = None
+
+    def __str__(self) -> str:
+        place = "" if self.line is None else str(self.line)
+        where = ":".join(part for part in (self.file, place) if part)
+        return f"{where}: {self.message}" if where else self.message
 
     def to_dict(self) -> dict[str, Any]:
         """Give the violation as plain values."""
@@ -124,22 +142,31 @@ class Violation(Struct, frozen=True):
             "value": self.value,
             "rule": self.rule,
             "message": self.message,
+            "file": self.file,
+            "line": self.line,
         }
 
 
 class ValidationError(OmnigraphError):
-    """Data breaks the schema's rules; nothing was written. `violations` lists the breaches."""
+    """Data breaks the schema's rules; nothing was written.
+
+    Attributes:
+        violations: The first of them.
+        total: How many there are.
+    """
 
     default_code = "validation_failed"
 
     def __init__(self, violations: Sequence[Violation], *, total: int | None = None) -> None:
         self.violations = tuple(violations)
         self.total = len(self.violations) if total is None else total
-        lines = [f"{self.total} violation{'s' if self.total != 1 else ''} of the schema's rules:"]
-        lines += [f"  {v.message}" for v in self.violations]
-        if self.total > len(self.violations):
-            lines.append(f"  … and {self.total - len(self.violations)} more")
-        super().__init__("\n".join(lines))
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        plural = "s" if self.total != 1 else ""
+        return _listed(
+            f"{self.total} violation{plural} of the schema's rules:", self.violations, self.total
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Give the error as plain JSON-ready values."""
@@ -150,68 +177,35 @@ class ValidationError(OmnigraphError):
         }
 
 
-class LoadFault(Struct, frozen=True):
-    """One thing that is wrong with an input.
-
-    Attributes:
-        kind: A short word for what is wrong, such as `json`, `type`, `enum` or `end`.
-        file: The file, as it was given; None for rows that come from no file.
-        line: The line, or the row of a table, from 1 on.
-        column: The property.
-        reason: What is wrong, and what would be right.
-    """
-
-    kind: str
-    file: str | None
-    line: int | None
-    column: str | None
-    reason: str
-
-    def __str__(self) -> str:
-        place = "" if self.line is None else str(self.line)
-        where = ":".join(part for part in (self.file, place) if part) or "input"
-        column = "" if self.column is None else f" `{self.column}`:"
-        return f"{where}:{column} {self.reason}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give the fault as plain values."""
-        return {
-            "kind": self.kind,
-            "file": self.file,
-            "line": self.line,
-            "column": self.column,
-            "reason": self.reason,
-        }
-
-
-class LoadError(OmnigraphError):
+class LoadError(ValidationError):
     """An input has faults; nothing was written.
 
     Attributes:
-        faults: The first of them, in the order of files and lines.
-        totals: How many there are of each kind.
+        violations: The first of them, in the order of files and lines.
+        totals: How many there are of each rule.
     """
 
     default_code = "load_failed"
 
-    def __init__(self, faults: Sequence[LoadFault], totals: Mapping[str, int]) -> None:
-        self.faults = tuple(faults)
+    def __init__(self, violations: Sequence[Violation], totals: Mapping[str, int]) -> None:
         self.totals = dict(sorted(totals.items()))
-        count = sum(self.totals.values())
-        kinds = ", ".join(f"{number:,} {kind}" for kind, number in self.totals.items())
-        lines = [f"the input has {count:,} fault{'' if count == 1 else 's'} ({kinds})"]
-        lines += [f"  {fault}" for fault in self.faults[:10]]
-        if count > 10:
-            lines.append(f"  … and {count - 10:,} more")
-        super().__init__("\n".join([*lines, "nothing was written"]))
+        super().__init__(violations, total=sum(self.totals.values()))
+
+    def _text(self) -> str:
+        kinds = ", ".join(f"{number:,} {rule}" for rule, number in self.totals.items())
+        head = f"the input has {self.total:,} fault{'' if self.total == 1 else 's'} ({kinds})"
+        return _listed(head, self.violations[:10], self.total) + "\nnothing was written"
 
     def to_dict(self) -> dict[str, Any]:
         """Give the error as plain values."""
-        return {
-            **super().to_dict(),
-            "totals": self.totals,
-            "faults": [fault.to_dict() for fault in self.faults],
-        }
+        return {**super().to_dict(), "totals": self.totals}
+
+
+def _listed(head: str, violations: Sequence[Violation], total: int) -> str:
+    lines = [head, *(f"  {violation}" for violation in violations)]
+    if total > len(violations):
+        lines.append(f"  … and {total - len(violations):,} more")
+    return "\n".join(lines)
 
 
 class ConflictError(OmnigraphError):
@@ -222,18 +216,34 @@ class ConflictError(OmnigraphError):
 
 
 class KeyConflict(ConflictError):
-    """A strict insert met an id that exists already."""
+    """A strict insert met ids that exist already, and nothing else is wrong with it.
+
+    Attributes:
+        violations: The first of the rows that are there already.
+        total: How many there are.
+    """
 
     default_code = "key_conflict"
 
-    def __init__(self, message: str, *, type: str, ids: Sequence[str]) -> None:
-        super().__init__(message)
-        self.type = type
-        self.ids = tuple(ids)
+    def __init__(self, violations: Sequence[Violation], *, total: int | None = None) -> None:
+        self.violations = tuple(violations)
+        self.total = len(self.violations) if total is None else total
+        what = "1 row is" if self.total == 1 else f"{self.total:,} rows are"
+        head = f"{what} there already; nothing was written"
+        super().__init__(_listed(head, self.violations[:10], self.total))
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the first of them."""
+        return tuple(v.id for v in self.violations if v.id is not None)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the error as plain JSON-ready values."""
-        return {**super().to_dict(), "type": self.type, "ids": list(self.ids)}
+        return {
+            **super().to_dict(),
+            "total": self.total,
+            "violations": [v.to_dict() for v in self.violations],
+        }
 
 
 class ReadSetConflict(ConflictError):

@@ -485,6 +485,7 @@ class Graph:
             progress: Is told how far it is.
 
         Raises:
+            KeyConflict: Rows to append are there already, and nothing else is wrong.
             LoadError: The input has faults; all are counted, and the first hundred listed.
             UsageError: The call makes no sense, or a file cannot be read.
             ReadSetConflict: Another writer was faster; run it again.

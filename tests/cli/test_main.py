@@ -19,7 +19,7 @@ import pytest
 import omnigraph
 from omnigraph import cli as module
 from omnigraph.cli import VERBS, cli, main
-from omnigraph.errors import KeyConflict, OmnigraphError, PreconditionFailed, UsageError
+from omnigraph.errors import KeyConflict, OmnigraphError, PreconditionFailed, UsageError, Violation
 
 HEAVY = {"pyspark", "lance", "pyarrow", "numpy", "pandas", "rich"}
 
@@ -152,7 +152,7 @@ def test_json_usage_errors_are_json_too(run):
     [
         (OmnigraphError("no"), 1),
         (UsageError("no"), 2),
-        (KeyConflict("no", type="T", ids=["a"]), 3),
+        (KeyConflict([Violation("T", "a", "id", "a", "exists", "no")]), 3),
         (PreconditionFailed("no", expected="a", actual="b"), 4),
         (RuntimeError("no"), 1),
         (OSError(28, "No space left on device"), 1),

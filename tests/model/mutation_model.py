@@ -450,8 +450,8 @@ def _broken_values(type: Type, row: Row) -> Iterator[Violation]:
 
 def _doubled_keys(type: Type, rows: list[Row]) -> Iterator[Violation]:
     for id, count in Counter(row["id"] for row in rows).items():
-        if count > 1 and id is not None:
-            yield ("key", type.name, id, ", ".join(type.key), id)
+        for _ in range(count - 1 if id is not None else 0):
+            yield ("repeated", type.name, id, ", ".join(type.key), id)
 
 
 def _shared_uniques(type: Type, rows: list[Row]) -> Iterator[Violation]:

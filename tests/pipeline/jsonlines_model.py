@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from omnigraph.language import Catalog, EdgeType, NodeType, compile_schema
 from omnigraph.language.schema.arrow import arrow_type
-from omnigraph.language.types import STRING
+from omnigraph.language.types import STRING, ValueType
 from omnigraph.language.values import ValueFault, coerce
 
 EVERY = compile_schema(
@@ -281,6 +282,24 @@ def json_lines(draw: st.DrawFn) -> bytes:
     return line
 
 
+def _kind(value: Any, type: ValueType) -> str:
+    """Which rule a value breaks that does not fit."""
+    if value is None:
+        return "required"
+    if type.is_scalar:
+        infinite = isinstance(value, float) and not math.isfinite(value)
+        return "finite" if infinite and type.is_float else "type"
+    if not isinstance(value, list):
+        return "type"
+    odd = [v is None or (isinstance(v, float) and not math.isfinite(v)) for v in value]
+    mended = [0.0 if o else v for v, o in zip(value, odd, strict=True) if type.is_vector or not o]
+    try:
+        coerce(mended, type)
+    except ValueFault:
+        return "type"
+    return "vector" if type.is_vector else "list"
+
+
 class Reference:
     """What the lines mean, worked out one by one in the plainest way."""
 
@@ -343,7 +362,7 @@ class Reference:
         for end in ends:
             row[{"from": "src", "to": "dst"}[end]] = members.get(end)
             if not isinstance(members.get(end), str):
-                self.fault("end", end)
+                self.fault("end" if members.get(end) is None else "type", end)
         data = members.get("data", {})
         if not isinstance(data, dict):
             return self.refuse("type", "data")
@@ -360,7 +379,7 @@ class Reference:
                 try:
                     row[key] = coerce(value, type.properties[key].type)
                 except ValueFault:
-                    self.fault("required" if value is None else "type", key)
+                    self.fault(_kind(value, type.properties[key].type), key)
         for key, property in type.properties.items():
             free = property.type.nullable or property.has_default or property.embed
             if key not in data and not free:

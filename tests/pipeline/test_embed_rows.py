@@ -61,7 +61,7 @@ def test_a_required_vector_without_a_text_is_a_fault(graph: Graph, tmp_path: Pat
     )
     with pytest.raises(LoadError) as refused:
         graph.load(file, engine="local")
-    assert [(f.line, f.column) for f in refused.value.faults] == [(2, "vector")]
+    assert [(f.line, f.property) for f in refused.value.violations] == [(2, "vector")]
 
 
 def test_the_first_model_counts_for_later_loads_and_queries(graph: Graph, tmp_path: Path) -> None:

@@ -23,16 +23,15 @@ _SOURCE = Path(omnigraph.__file__).parent
 _MAKERS: dict[str, set[str] | None] = {
     **{f"pipeline/{path.name}": None for path in (_SOURCE / "pipeline").glob("*.py")},
     "writes/conform.py": None,
-    "writes/validate/values.py": None,
-    "writes/validate/keys.py": {"check_each_id"},
+    **{f"writes/rules/{path.name}": None for path in (_SOURCE / "writes" / "rules").glob("*.py")},
 }
 #: By the name of what is called, which argument is the kind.
 _PLACES = {
-    "LoadFault": 0,
+    "violation": 4,
     "Broken": 0,
+    "_broken": 1,
     "_fault": 0,
-    "refuse_rows": 0,
-    "refuse_loose": 0,
+    "require": 2,
     "add_rows": 5,
 }
 
@@ -42,7 +41,7 @@ def _kind_at(call: ast.Call, file: str) -> ast.expr | None:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     place = _PLACES.get(name)
     if name == "refuse":
-        place = 2 if file.endswith("values.py") else 0
+        place = 2 if file.endswith("values.py") else None
     elif name == "add" and len(call.args) >= 6:
         place = 4
     return None if place is None or place >= len(call.args) else call.args[place]
@@ -83,6 +82,8 @@ def kinds_in_the_code() -> set[str]:
             for each in ast.walk(function):
                 if isinstance(each, ast.Call) and (kind := _kind_at(each, file)) is not None:
                     found |= _texts(function, kind)
+                elif function.name == "misfit" and isinstance(each, ast.Tuple):
+                    found |= _texts(function, each.elts[0])
     return found
 
 
@@ -94,7 +95,7 @@ def test_every_kind_of_fault_is_in_a_case() -> None:
 
 def test_every_kind_of_fault_is_documented() -> None:
     text = (Path(__file__).parents[2] / "docs" / "loading.md").read_text()
-    table = text.partition("| kind | what is wrong |")[2].partition("\n\n")[0]
+    table = text.partition("| rule | what is wrong |")[2].partition("\n\n")[0]
     told = [name for row in re.findall(r"^\|(.*?)\|", table, re.M) for name in row.split(",")]
     assert {name.strip(" `") for name in told if "`" in name} == kinds_in_the_code()
 

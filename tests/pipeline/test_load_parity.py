@@ -26,13 +26,13 @@ from pyarrow import csv as pa_csv
 from pyarrow import parquet
 
 import omnigraph
-from omnigraph import Graph, LoadError, OmnigraphError, Settings, UsageError
+from omnigraph import Graph, KeyConflict, LoadError, OmnigraphError, Settings, UsageError
 from omnigraph.compute.keys import ids_of, physical
 from omnigraph.pipeline import inputs, load
 from omnigraph.pipeline.jsonlines import parse
 from omnigraph.storage.tables import ROW_ID
 from omnigraph.writes.conform import conform
-from omnigraph.writes.validate import Violations
+from omnigraph.writes.rules import Violations
 from tests.pipeline.clusters import engine_on
 from tests.pipeline.load_cases import CASES, SCHEMA
 from tests.pipeline.steps import Case, Step, edge, node, person
@@ -94,8 +94,11 @@ def outcome(call: Callable[[], Any]) -> dict[str, Any]:
     try:
         result = call()
     except LoadError as error:
-        faults = [replace(f, file=f.file and Path(f.file).name) for f in error.faults]
+        faults = [replace(f, file=f.file and Path(f.file).name) for f in error.violations]
         return {"faults": faults, "totals": error.totals}
+    except KeyConflict as error:
+        faults = [replace(f, file=f.file and Path(f.file).name) for f in error.violations]
+        return {"faults": faults, "totals": {"exists": error.total}}
     except UsageError as error:
         return {"usage": error.message}
     told = result.to_dict()
@@ -152,7 +155,7 @@ def test_a_load_does_what_the_case_says(case, expected):
             assert found["totals"] == dict(sorted(Counter(f[0] for f in step.faults).items()))
             wanted = sorted(step.faults, key=lambda f: (f[1] or 0, f[2] or "", f[0]))[:100]
             key = lambda f: (f[1] or 0, f[2] or "", f[0])  # noqa: E731
-            assert sorted([(f.kind, f.line, f.column) for f in told], key=key) == wanted
+            assert sorted([(f.rule, f.line, f.property) for f in told], key=key) == wanted
             file = None if step.tables is not None else step.file
             assert {f.file for f in told if f.line is not None} <= {file}
         else:
@@ -199,10 +202,9 @@ def as_batches(graph: Graph, step: Step) -> Any:
     for name, rows in parse(step.text, graph.catalog, None).rows.items():
         type = graph.catalog.table(name)
         assert type is not None
-        table = inputs._with_ids(rows.table, type)
+        table = inputs._with_ids(rows, type).table
         if step.mode == "merge":
-            whole = conform(type, table, Violations())
-            assert whole is not None
+            whole = conform(type, table, Violations()).table
             ids = whole["id"]
             if type.key:
                 names = [physical(name, type) for name in type.key]
@@ -240,9 +242,8 @@ def rows_of(graph: Graph, type: str) -> pa.Table:
     table = graph.catalog.table(type)
     assert table is not None
     text = "\n".join(_LINES).encode()
-    found = conform(table, parse(text, graph.catalog, None).rows[type].table, Violations())
-    assert found is not None
-    return found
+    rows = parse(text, graph.catalog, None).rows[type].table
+    return conform(table, rows, Violations()).table
 
 
 def write_files(graph: Graph, folder: Path) -> dict[str, Any]:
@@ -327,9 +328,9 @@ def test_pandas_rows_and_data_frames(new_graph, local_spark_engine):
     frame = session.createDataFrame(people, "who string, age int, born date").repartition(3)
     other.load(frame, type="Person", columns={"who": "name"}, mode="append")
     assert content(other) == content(graph)
-    with pytest.raises(LoadError) as caught:
+    with pytest.raises(KeyConflict) as caught:
         other.load(frame, type="Person", columns={"who": "name"}, mode="append")
-    assert caught.value.totals == {"exists": 3}
+    assert (caught.value.total, {v.rule for v in caught.value.violations}) == (3, {"exists"})
     with pytest.raises(UsageError, match="of which type"):
         other.load(frame)
 
@@ -341,7 +342,7 @@ def test_more_values_that_do_not_fit_than_python_recurses(new_graph):
     with pytest.raises(LoadError) as caught:
         new_graph().load({"Person": table}, engine="local")
     assert caught.value.totals == {"type": count}
-    assert [f.line for f in caught.value.faults] == list(range(1, 101))
+    assert [f.line for f in caught.value.violations] == list(range(1, 101))
 
 
 def test_a_line_longer_than_its_part_is_read_once(new_graph, tmp_path):
@@ -399,11 +400,11 @@ def test_rejected_lines_are_kept(parts, new_graph, tmp_path):
     file.write_bytes("\r\n".join(lines).encode())
     with in_parts(len(file.read_bytes()) // parts + 1), pytest.raises(LoadError) as caught:
         new_graph().load(file, engine="local", mode="append", rejects=rejects)
-    assert len(caught.value.faults) == 4
+    assert len(caught.value.violations) == 4
     kept = (rejects / "rejected.jsonl").read_text().splitlines()
     assert sorted(kept) == sorted([*lines[:2], *lines[-2:]])
     told = [json.loads(line) for line in (rejects / "faults.jsonl").read_text().splitlines()]
-    assert told == [fault.to_dict() for fault in caught.value.faults]
+    assert told == [fault.to_dict() for fault in caught.value.violations]
 
 
 @pytest.mark.parametrize("name", ["cut.jsonl.gz", "cut.jsonl.zst", "Person.parquet"])

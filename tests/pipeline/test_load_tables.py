@@ -94,7 +94,7 @@ def test_dictionaries_need_not_have_the_same_members(graph):
     assert people(graph) == EXPECTED
     with pytest.raises(LoadError) as caught:
         graph.load([{"name": "Cy"}, {"name": "Di", "agee": 1}], type="Person")
-    assert caught.value.faults[0].column == "agee"
+    assert caught.value.violations[0].property == "agee"
 
 
 @pytest.mark.parametrize("values", [[1 << 64], [-1, 1 << 63], [1, "x"]])

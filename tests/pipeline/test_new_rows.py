@@ -17,7 +17,7 @@ from omnigraph.pipeline.scratch import Site
 
 SCHEMA = """
 node Person { name: String @key }
-edge Knows: Person -> Person @card(0..3) { code: String?  @unique(code) }
+edge Knows: Person -> Person @card(0..3) { code: String?  @unique(code)  @check(code, "^[0-9]") }
 """
 
 
@@ -34,10 +34,10 @@ def knows(source: str, target: str, **data: str) -> str:
     return json.dumps({"edge": "Knows", "from": source, "to": target, "data": data})
 
 
-def load(graph: Graph, folder: Path, *lines: str) -> omnigraph.LoadResult:
+def load(graph: Graph, folder: Path, *lines: str, max_errors: int = 0) -> omnigraph.LoadResult:
     path = folder / "edges.jsonl"
     path.write_text("".join(f"{line}\n" for line in lines))
-    return graph.load(path)
+    return graph.load(path, max_errors=max_errors)
 
 
 def edges(graph: Graph) -> list[tuple[str, str, str]]:
@@ -81,7 +81,7 @@ def test_faults_are_told_with_their_lines(graph, tmp_path):
             knows("a", "a"),
             knows("a", "c"),
         )
-    told = [(fault.kind, fault.line) for fault in caught.value.faults]
+    told = [(one.rule, one.line) for one in caught.value.violations]
     assert sorted(told) == [
         ("cardinality", 1), ("end", 2), ("end", 6), ("unique", 4), ("unique", 7),
     ]  # fmt: skip
@@ -101,6 +101,13 @@ def test_new_rows_are_written_once(graph, tmp_path, monkeypatch):
     assert "rows-Knows" not in waiting
     load(graph, tmp_path, knows("b", "b"), knows("b", "c", id="x"))
     assert waiting.count("rows-Knows") == 1
+
+
+def test_new_rows_stay_before_rows_with_ids_that_are_all_wrong(graph, tmp_path):
+    lines = [knows("a", "b", code="1"), knows("a", "c", id="x", code="no number")]
+    made = load(graph, tmp_path, *lines, max_errors=1)
+    assert (made.tables["Knows"].inserted, made.skipped) == (1, 1)
+    assert edges(graph) == [("a", "b", "1")]
 
 
 def test_rows_of_a_full_file_do_not_wait(graph, tmp_path, monkeypatch):
@@ -149,6 +156,23 @@ def test_keys_that_are_there_once_are_written_once_into_an_empty_table(
     assert stored(empty) == 2
 
 
+@pytest.mark.parametrize("mode", ["append", "merge"])
+def test_rows_of_parquet_into_an_empty_table_need_no_scratch_copies(
+    empty, tmp_path, monkeypatch, mode
+):
+    names: list[str] = []
+    put = Site.put
+
+    def spy(self: Site, name: str, value: object) -> str:
+        names.append(name)
+        return put(self, name, value)
+
+    monkeypatch.setattr(Site, "put", spy)
+    empty.load(parts(tmp_path, [("a", 1), ("b", 2)], [("c", 3)]), mode=mode)
+    assert people(empty) == ["a1", "b2", "c3"]
+    assert not [name for name in names if name.startswith(("rows-", "lines-", "bad-"))]
+
+
 def test_of_keys_that_are_there_twice_the_last_row_counts_and_no_file_is_left(empty, tmp_path):
     rows = [("a", 1), ("b", 2), ("a", 3)], [("c", 4), ("b", 5)], [("d", 6)], [("c", 7), ("b", 8)]
     made = empty.load(parts(tmp_path, *rows))
@@ -186,6 +210,6 @@ def test_a_part_of_wrong_rows_alone_has_none_that_break_other_rules(empty, tmp_p
     path.write_text("".join(f"{line}\n" for line in lines))
     with pytest.raises(LoadError) as caught:
         empty.load(path, mode="append")
-    assert [(fault.kind, fault.line) for fault in caught.value.faults] == [
+    assert [(one.rule, one.line) for one in caught.value.violations] == [
         ("type", 1), ("repeated", 3),
     ]  # fmt: skip

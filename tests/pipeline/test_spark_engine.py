@@ -14,9 +14,9 @@ import pytest
 from omnigraph.errors import (
     KeyConflict,
     LoadError,
-    LoadFault,
     OmnigraphError,
     StorageError,
+    Violation,
 )
 from omnigraph.pipeline.engine import LocalEngine, Silent
 from omnigraph.pipeline.spark_engine import SparkEngine
@@ -114,14 +114,14 @@ def test_an_error_comes_back_as_it_was_and_is_not_tried_again(spark_engine, tmp_
     def fail(number: int) -> None:
         (tmp_path / f"{number}-{time.time_ns()}").touch()
         if number == 1:
-            fault = LoadFault("type", "a.jsonl", 7, "age", "give a number")
+            fault = Violation("Person", "a", "age", "x", "type", "give a number", "a.jsonl", 7)
             raise LoadError([fault], {"type": 1})
         if number == 2:
-            raise KeyConflict("there already", type="Person", ids=["ada"])
+            raise KeyConflict([Violation("Person", "ada", "name", "ada", "exists", "it is there")])
 
     with pytest.raises(LoadError) as caught:
         spark_engine.map(fail, [0, 1, 2], "parse", Silent())
-    assert caught.value.faults[0].line == 7
+    assert caught.value.violations[0].line == 7
     assert caught.value.totals == {"type": 1}
     assert "java" not in str(caught.value)
     assert "in fail" in str(caught.value.__cause__)

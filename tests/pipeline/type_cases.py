@@ -143,22 +143,25 @@ def _refused() -> Case:
     faults: list[Fault] = []
     for name, (_, values) in TYPES.items():
         for number, bad in enumerate(values.bad):
+            kind = "list" if bad == [None] else "type"
             lines.append(node("May", no=len(lines), **{name: bad}))
-            faults.append(("type", len(lines), name))
+            faults.append((kind, len(lines), name))
             if not number:
-                lines.append(edge("Links", "0", "0", **{name: bad}))
-                faults.append(("type", len(lines), name))
+                lines.append(edge("Links", "0", "-1", **{name: bad}))
+                faults.append((kind, len(lines), name))
     lines.append(node("May", no=len(lines), an_enum="high"))
     faults.append(("enum", len(lines), "an_enum"))
     lines.append(node("May", no=len(lines), a_blob="file:///etc/hosts"))
     faults.append(("blob", len(lines), "a_blob"))
     cut = 80
-    rest = [(kind, (line or 0) - cut, name) for kind, line, name in faults[cut:]]
+    ends: list[Row] = [node("Needs", no=0, **_row(0)), node("May", no=-1)]
+    first = [(kind, (line or 0) + len(ends), name) for kind, line, name in faults[:cut]]
+    rest = [(kind, (line or 0) + len(ends) - cut, name) for kind, line, name in faults[cut:]]
     return Case(
         "every_type_refused",
         [
-            Step(lines[:cut], "append", faults[:cut]),
-            Step(lines[cut:], "overwrite", rest),
+            Step([*ends, *lines[:cut]], "append", first),
+            Step([*ends, *lines[cut:]], "overwrite", rest),
         ],
         TYPE_SCHEMA,
     )

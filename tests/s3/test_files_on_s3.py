@@ -112,7 +112,7 @@ def test_faults_name_the_object_and_its_line(graph, bucket):
     source = put(f"{bucket}/a.jsonl", LINES + b"{\n")
     with pytest.raises(LoadError) as caught:
         graph.load(source)
-    assert [(f.file, f.line) for f in caught.value.faults] == [(source, 100)]
+    assert [(one.file, one.line) for one in caught.value.violations] == [(source, 100)]
 
 
 def test_what_is_not_there(graph, bucket):

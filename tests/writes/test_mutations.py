@@ -92,7 +92,7 @@ class TestInsert:
         with pytest.raises(ValidationError) as caught:
             run(social, 'insert Person { name: "x" }', 'insert Person { name: "x", age: 3 }')
         (violation,) = caught.value.violations
-        assert (violation.type, violation.id, violation.rule) == ("Person", "x", "key")
+        assert (violation.type, violation.id, violation.rule) == ("Person", "x", "repeated")
 
 
 class TestUpdate:

@@ -430,7 +430,7 @@ BAD_TEXT = pa.Array.from_buffers(
         ({"name": pa.array(['"x"'], pa.json_())}, "a String does not fit"),
         ({"name": ["x"], "small": [Decimal("1.5")]}, "an I32 does not fit"),
         ({"name": ["x"], "small": [{"a": 1}]}, "an I32 does not fit"),
-        ({"name": ["x"], "unsigned": [-1]}, "-1 is not a U64"),
+        ({"name": ["x"], "unsigned": [-1]}, "-1 is out of range for U64"),
         ({"name": ["x"], "unsigned": [1.8446744073709552e19]}, "is not a U64"),
         ({"name": ["x"], "single": [16777217]}, "16777217 is not an F32"),
         ({"name": ["x"], "single": [1e300]}, "not a finite number"),
@@ -442,8 +442,11 @@ BAD_TEXT = pa.Array.from_buffers(
         ({"name": ["x"], "time": pa.array([0], pa.timestamp("s", "Mars/Base"))}, "not a DateTime"),
         ({"name": ["x"], "tags": [[None]]}, "element 0 is null"),
         ({"name": ["x"], "tags": pa.array([[("a", 1)]], pa.map_(pa.utf8(), pa.int64()))}, "lists"),
-        ({"name": ["x"], "numbers": pa.array([[2**63]], pa.list_(pa.uint64()))}, "not a [I64]"),
-        ({"name": ["x"], "vector": [[1.0, 2.0]]}, "[1.0, 2.0] is not a Vector(3)"),
+        (
+            {"name": ["x"], "numbers": pa.array([[2**63]], pa.list_(pa.uint64()))},
+            "9223372036854775808 is out of range",
+        ),
+        ({"name": ["x"], "vector": [[1.0, 2.0]]}, "the vector has 2 numbers, Vector(3) needs 3"),
         ({"name": ["x"], "vector": [[1.0, None, 2.0]]}, "element 1 is null"),
         ({"name": ["x"], "vector": [[1e300, 0.0, 0.0]]}, "not a finite number"),
         ({"name": ["x"], "kind": ["two  words"]}, "did you mean `two words`?"),
@@ -467,10 +470,10 @@ def test_a_value_that_does_not_fit_tells_its_row(things: Graph) -> None:
     table = {"name": [f"n{n}" for n in range(9)], "small": [0] * 7 + [2**40, 0]}
     with refused(things) as said:
         things.write_batches({"Thing": ("merge", pa.table(table))})
-    assert "1099511627776 is not an I32 (row 7 of the batch)" in said[0]
+    assert 'Thing "n7", `small`: 1099511627776 is out of range for I32' in said[0]
     with refused(things) as said:
         things.write_batches({"Thing": ("merge", pa.table({"id": table["name"], **table}))})
-    assert 'Thing "n7", `small`: 1099511627776 is not an I32' in said[0]
+    assert 'Thing "n7", `small`: 1099511627776 is out of range for I32' in said[0]
 
 
 @pytest.mark.parametrize(

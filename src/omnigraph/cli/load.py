@@ -14,7 +14,7 @@ from omnigraph.cli.interrupts import interruptible
 from omnigraph.cli.options import common_options
 from omnigraph.cli.output import Output, counted
 from omnigraph.cli.text import one_line, table, width
-from omnigraph.errors import LoadError, LoadFault
+from omnigraph.errors import LoadError, Violation
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.load import LoadResult
@@ -228,30 +228,30 @@ def _readable(error: LoadError, rejects: str | None) -> LoadError:
     lines = [f"the input has {counted(total, 'fault')}; nothing was written"]
     if len(error.totals) > 1:
         rows = [[kind, f"{count:,}"] for kind, count in error.totals.items()]
-        kinds = table(["kind", "faults"], rows, right=("faults",))
+        kinds = table(["rule", "faults"], rows, right=("faults",))
         lines += ["", textwrap.indent(kinds, "  ")]
-    shown = _some(error.faults, _MOST_SHOWN)
+    shown = _some(error.violations, _MOST_SHOWN)
     lines += ["", *(_fault(fault) for fault in shown)]
     if total > len(shown):
         lines.append(f"  … and {total - len(shown):,} more; --json lists the first 100")
     where = _where_rejects(rejects) or "--rejects DIR keeps the bad lines in a folder"
     lines += ["", textwrap.fill(where, width(), break_long_words=False, break_on_hyphens=False)]
-    readable = LoadError(error.faults, error.totals)
+    readable = LoadError(error.violations, error.totals)
     readable.message = "\n".join(lines)
     return readable
 
 
-def _some(faults: Sequence[LoadFault], most: int) -> list[LoadFault]:
+def _some(faults: Sequence[Violation], most: int) -> list[Violation]:
     """Some faults, in their order, as many of each kind as there is room for."""
     nth: dict[str, int] = {}
     ranked = []
     for place, fault in enumerate(faults):
-        nth[fault.kind] = nth.get(fault.kind, 0) + 1
-        ranked.append((nth[fault.kind], place))
+        nth[fault.rule] = nth.get(fault.rule, 0) + 1
+        ranked.append((nth[fault.rule], place))
     return [faults[place] for place in sorted(place for _, place in sorted(ranked)[:most])]
 
 
-def _fault(fault: LoadFault) -> str:
+def _fault(fault: Violation) -> str:
     # A path stays in one piece, whatever its length: it can be copied then.
     return textwrap.fill(
         one_line(str(fault)),

@@ -90,7 +90,7 @@ def _shortened(error: ValidationError) -> ValidationError:
     """The error with fewer violations, but some of each kind: they have to fit on a screen."""
     if len(error.violations) <= _MOST_SHOWN:
         return error
-    alike: Counter[tuple[str, str | None, str]] = Counter()
+    alike: Counter[tuple[str | None, str | None, str]] = Counter()
     shown: list[Violation] = []
     for violation in error.violations:
         kind = (violation.type, violation.property, violation.rule)

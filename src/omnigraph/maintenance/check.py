@@ -15,11 +15,11 @@ from omnigraph.history.repository import Repository
 from omnigraph.history.store import BranchState
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.writes.delta import TableDelta
+from omnigraph.writes.rules import Violations
+from omnigraph.writes.rules.ids import check_each_id
+from omnigraph.writes.rules.values import check_values
+from omnigraph.writes.rules.write import check_keys
 from omnigraph.writes.sidecar import list_sidecars
-from omnigraph.writes.validate import Violations
-from omnigraph.writes.validate.edges import check_cardinality, check_ends
-from omnigraph.writes.validate.keys import check_ids, check_uniques
-from omnigraph.writes.validate.values import check_values
 from omnigraph.writes.view import View
 
 
@@ -144,14 +144,15 @@ def _check_rules(
         # As if all rows were written to an empty table; only what is compared is read.
         narrow = view.table(table.name).read(_compared(type))
         deltas[type.name] = TableDelta.of(type, new=narrow, replaces_all=True)
-    for delta in deltas.values():
-        check_ids(delta, found)
-        check_uniques(delta, view.table(delta.type.name), found)
-    for edge in repository.catalog.edges.values():
-        if {edge.name, edge.source, edge.target} <= deltas.keys():
-            check_ends(view, deltas, edge, found)
-            check_cardinality(view, deltas, edge, found)
+        check_each_id(type, narrow, found)
+    edges = [
+        edge
+        for edge in repository.catalog.edges.values()
+        if {edge.name, edge.source, edge.target} <= deltas.keys()
+    ]
+    check_keys(repository.catalog, deltas, view.table, found, edges=edges)
     for violation in found.found:
+        assert violation.type is not None
         key = view.type(violation.type).table_key
         yield Problem(branch.name, key, violation.rule, violation.message)
     if found.total > len(found.found):

@@ -19,15 +19,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from omnigraph.errors import LoadFault, UsageError
+from omnigraph.errors import UsageError, Violation
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.schema.catalog import TableType
 from omnigraph.language.types import STRING, Scalar, ValueType
-from omnigraph.language.values import ValueFault, coerce, show
+from omnigraph.language.values import Value, ValueFault, coerce, show
 from omnigraph.pipeline.csv_quotes import CheckedQuotes
 from omnigraph.pipeline.faults import Faults
 from omnigraph.pipeline.json_values import stored_array
+from omnigraph.pipeline.jsonlines import Rows
 from omnigraph.pipeline.source_files import open_file
+from omnigraph.writes.rules.values import misfit
+from omnigraph.writes.rules.violations import violation
 
 _BLOCK_BYTES = 16 << 20
 _TRUTHS = {"true": True, "false": False}
@@ -45,6 +48,7 @@ class CsvBlock:
         faults: What is wrong.
         count: How many rows there are, with those that are left out.
         unfit: The file is no CSV from some line on: none of its rows can be told to be good.
+        faulty: The rows with faults; what does not fit is null.
     """
 
     table: pa.Table
@@ -52,6 +56,7 @@ class CsvBlock:
     faults: Faults
     count: int
     unfit: bool = False
+    faulty: Rows | None = None
 
 
 def read_csv(
@@ -88,7 +93,8 @@ def read_csv(
         if quotes.drain() is None:
             raise UsageError(f"{file}: not a CSV file with a header: {error}") from None
     if quotes.fault is not None:
-        fault = LoadFault("csv", file, quotes.fault.line, None, quotes.fault.reason)
+        reason, line = quotes.fault.reason, quotes.fault.line
+        fault = violation(type.name, None, None, None, "csv", reason, file=file, line=line)
         none = pa.table({})
         yield CsvBlock(none, np.zeros(0, np.int64), Faults.of([fault]), 0, unfit=True)
 
@@ -111,26 +117,34 @@ def header_of(path: str, compression: str | None) -> list[str]:
 
 
 def _typed(table: pa.Table, file: str, type: TableType, before: int) -> CsvBlock:
-    good = np.ones(table.num_rows, bool)
-    found: list[LoadFault] = []
+    unfit: dict[str, npt.NDArray[np.bool_]] = {}
+    found: list[Violation] = []
     made = []
     for name in table.column_names:
         property = type.properties.get(name)
         kind = property.type if property is not None else STRING
         column, wrong = _column(table[name].combine_chunks(), kind)
         made.append(column)
-        for place, reason in wrong:
-            good[place] = False
-            found.append(LoadFault("type", file, before + place + 1, name, reason))
+        for place, value, rule, reason in wrong:
+            unfit.setdefault(name, np.zeros(table.num_rows, np.bool_))[place] = True
+            line = before + place + 1
+            fault = violation(type.name, None, name, value, rule, reason, file=file, line=line)
+            found.append(fault)
     lines = before + 1 + np.arange(table.num_rows)
     typed = pa.Table.from_arrays(made, names=table.column_names)
-    if not good.all():
-        typed, lines = typed.filter(pa.array(good)), lines[good]
-    return CsvBlock(typed, lines, Faults.of(found), table.num_rows)
+    if not unfit:
+        return CsvBlock(typed, lines, Faults(), table.num_rows)
+    bad = np.logical_or.reduce(list(unfit.values()))
+    masks = {name: mask[bad] for name, mask in unfit.items()}
+    faulty = Rows(typed.filter(pa.array(bad)), lines[bad], unfit=masks)
+    good = typed.filter(pa.array(~bad))
+    return CsvBlock(good, lines[~bad], Faults.of(found), table.num_rows, faulty=faulty)
 
 
-def _column(texts: pa.Array, type: ValueType) -> tuple[pa.Array, list[tuple[int, str]]]:
-    """A column of texts in the type of a property, and which values do not fit."""
+def _column(
+    texts: pa.Array, type: ValueType
+) -> tuple[pa.Array, list[tuple[int, object, str, str]]]:
+    """A column of texts in the type of a property, and which values do not fit, and why."""
     if type.is_text:
         return texts, []
     form = _form(type)
@@ -139,13 +153,18 @@ def _column(texts: pa.Array, type: ValueType) -> tuple[pa.Array, list[tuple[int,
             return texts.cast(arrow_type(type)), []
         except pa.ArrowInvalid:
             pass
-    values, wrong = [], []
+    values: list[Value] = []
+    wrong: list[tuple[int, object, str, str]] = []
     for place, text in enumerate(texts.to_pylist()):
         try:
-            values.append(coerce(_plain(text, type), type.as_nullable(True)))
-        except ValueFault as fault:
+            plain = _plain(text, type)
+            fault = misfit(plain, type)
+            values.append(None if fault else coerce(plain, type.as_nullable(True)))
+        except ValueFault as error:
             values.append(None)
-            wrong.append((place, fault.message + (f"; {fault.hint}" if fault.hint else "")))
+            fault = "type", f"{error.message}; {error.hint}" if error.hint else error.message
+        if fault is not None:
+            wrong.append((place, text, *fault))
     return stored_array(values, type), wrong
 
 

@@ -1,6 +1,6 @@
-"""What is wrong with an input: where, which column, which kind of fault, and why.
+"""What is wrong with an input: violations with the lines they are on.
 
-The first hundred faults in the order of files and lines are told, all are counted by their kind.
+The first hundred in the order of files and lines are described, all are counted by their rule.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from omnigraph.errors import LoadFault
+from omnigraph.errors import Violation
+from omnigraph.writes.rules import MOST_SHOWN
 
-MOST_SHOWN = 100
+__all__ = ["MOST_SHOWN", "Faults", "together"]
 
 
 @dataclass
 class Faults:
     """The faults of a part of an input, with lines that count from the part's first one."""
 
-    shown: list[LoadFault] = field(default_factory=list)
+    shown: list[Violation] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -29,14 +30,14 @@ class Faults:
         return sum(self.counts.values())
 
     @staticmethod
-    def of(faults: Sequence[LoadFault]) -> Faults:
+    def of(faults: Sequence[Violation]) -> Faults:
         """All faults of a part: the first are told, however it was cut out of its input."""
-        return Faults(sorted(faults, key=_order)[:MOST_SHOWN], Counter(f.kind for f in faults))
+        return Faults(sorted(faults, key=_order)[:MOST_SHOWN], Counter(f.rule for f in faults))
 
-    def count(self, kind: str, more: int) -> None:
+    def count(self, rule: str, more: int) -> None:
         """Note faults that are not told one by one."""
         if more:
-            self.counts[kind] += more
+            self.counts[rule] += more
 
     def moved(self, lines: int) -> Faults:
         """The same faults, with so many lines before them."""
@@ -49,17 +50,17 @@ def together(parts: Iterable[Faults]) -> Faults:
 
     What is wrong with a whole column is told once, however many parts have it.
     """
-    shown: list[LoadFault] = []
+    shown: list[Violation] = []
     counts: Counter[str] = Counter()
     for part in parts:
         shown += part.shown
         counts.update(part.counts)
-    once = list(dict.fromkeys(fault for fault in shown if fault.line is None))
+    once = list({str(fault): fault for fault in shown if fault.line is None}.values())
     lined = [fault for fault in shown if fault.line is not None]
-    counts.subtract(fault.kind for fault in shown if fault.line is None)
-    counts.update(fault.kind for fault in once)
+    counts.subtract(fault.rule for fault in shown if fault.line is None)
+    counts.update(fault.rule for fault in once)
     return Faults(sorted(once + lined, key=_order)[:MOST_SHOWN], counts)
 
 
-def _order(fault: LoadFault) -> tuple[str, int, str, str]:
-    return fault.file or "", fault.line or 0, fault.column or "", fault.reason
+def _order(fault: Violation) -> tuple[str, int, str, str]:
+    return fault.file or "", fault.line or 0, fault.property or "", fault.message

@@ -7,7 +7,7 @@ read anywhere, and a part is read once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -69,6 +69,7 @@ class Block:
         lines: How many lines there are.
         rejected: The lines that gave no row, as they are.
         bad: How many lines, or rows, have faults.
+        faulty: What the lines, or rows, with faults say otherwise, by type.
         unfit: The file is not what it should be from here on; no fault of it may be left out.
     """
 
@@ -80,6 +81,7 @@ class Block:
     text: bytes = b""
     before: int = 0
     unfit: bool = False
+    faulty: Mapping[str, Rows] = field(default_factory=dict)
 
 
 def parts_of(
@@ -212,14 +214,14 @@ def _blocks(part: Part, catalog: Catalog) -> Iterator[Block]:
             first = part.start == 0 and number == 0
             found = parse(text, catalog, part.file, first=first)
             faults = found.faults.moved(before)
-            rows = {
-                name: Rows(
-                    _with_ids(rows.table, catalog.table(name)), rows.lines + before, rows.nulls
-                )
-                for name, rows in found.rows.items()
-            }
+            rows, faulty = (
+                {name: _with_ids(r, catalog.table(name), before) for name, r in by_type.items()}
+                for by_type in (found.rows, found.faulty)
+            )
             rejected = _picked(text, found.bad_lines)
-            yield Block(rows, faults, found.lines, rejected, len(rejected), text, before)
+            yield Block(
+                rows, faults, found.lines, rejected, len(rejected), text, before, faulty=faulty
+            )
             before += found.lines
         return
     if part.format == "parquet":
@@ -235,17 +237,21 @@ def _blocks(part: Part, catalog: Catalog) -> Iterator[Block]:
     for block in read_csv(part.path, part.file, part.compression, type, part.columns):
         rows = {type.name: Rows(block.table, block.lines)}
         bad = block.count - block.table.num_rows
-        yield Block(
-            {} if block.unfit else rows, block.faults, block.count, [], bad, unfit=block.unfit
-        )
+        faulty = {} if block.faulty is None else {type.name: block.faulty}
+        good = {} if block.unfit else rows
+        yield Block(good, block.faults, block.count, [], bad, unfit=block.unfit, faulty=faulty)
 
 
-def _with_ids(rows: pa.Table, type: NodeType | EdgeType | None) -> pa.Table:
+def _with_ids(rows: Rows, type: NodeType | EdgeType | None, before: int = 0) -> Rows:
     """Rows of which some have an id: those that their lines leave out are made."""
-    if type is None or type.key or "id" not in rows.column_names or not rows["id"].null_count:
+    rows = replace(rows, lines=rows.lines + before)
+    table = rows.table
+    if type is None or type.key or "id" not in table.column_names or not table["id"].null_count:
         return rows
-    ids = pc.coalesce(rows["id"], mint_ulids(rows.num_rows))
-    return rows.set_column(rows.column_names.index("id"), "id", ids)
+    minted = table["id"].is_null().to_numpy()
+    ids = pc.coalesce(table["id"], mint_ulids(table.num_rows))
+    table = table.set_column(table.column_names.index("id"), "id", ids)
+    return replace(rows, table=table, minted=minted)
 
 
 def table_blocks(

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from omnigraph.diagnostics import did_you_mean
-from omnigraph.errors import LoadFault
+from omnigraph.errors import Violation
 from omnigraph.language.schema.catalog import Catalog, EdgeType, NodeType, Property
+from omnigraph.language.types import STRING, ValueType
 from omnigraph.language.values import Value, ValueFault, coerce, show
+from omnigraph.writes.rules.values import end_reason, misfit, required_reason
+from omnigraph.writes.rules.violations import violation
 
 #: Deeper lists and objects are refused; good lines have three levels.
 MOST_LEVELS = 64
@@ -28,16 +31,18 @@ _LONG_NUMBER = 4000
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a good line gives.
+    """What a line gives.
 
     Attributes:
         type: Name of the node or edge type.
         values: Checked values by column: `id`, an edge's `src` and `dst`, and the properties.
             What the line leaves out is not there.
+        unfit: The columns whose values do not fit, or are missing; they are null.
     """
 
     type: str
     values: dict[str, Value]
+    unfit: set[str] = field(default_factory=set)
 
 
 class LineReader:
@@ -47,21 +52,32 @@ class LineReader:
         self._catalog = catalog
         self._file = file
         self._number = 0
-        self._faults: list[LoadFault] = []
+        self._type_name: str | None = None
+        self._faults: list[Violation] = []
         self._twice: list[str] = []
         self._decoder = json.JSONDecoder(object_pairs_hook=self._members)
         self._wide_decoder = json.JSONDecoder(object_pairs_hook=self._members, parse_int=_integer)
 
-    def read(self, line: bytes, number: int) -> Line | list[LoadFault]:
-        """Read a line that is neither blank nor a comment; gives its values, or its faults."""
-        self._number, self._faults = number, []
+    def read(self, line: bytes, number: int) -> tuple[Line | None, list[Violation]]:
+        """Read a line that is neither blank nor a comment; gives its values, and its faults."""
+        self._number, self._faults, self._type_name = number, [], None
         members = self._object(line)
-        read = None if members is None else self._entity(members)
-        return self._faults if self._faults or read is None else read
+        return None if members is None else self._entity(members), self._faults
 
-    def _fault(self, kind: str, column: str | None, reason: str, hint: str | None = None) -> None:
+    def _fault(
+        self,
+        rule: str,
+        property: str | None,
+        reason: str,
+        hint: str | None = None,
+        *,
+        value: object = None,
+    ) -> None:
         reason = f"{reason}; {hint}" if hint else reason
-        self._faults.append(LoadFault(kind, self._file, self._number, column, reason))
+        found = violation(
+            self._type_name, None, property, value, rule, reason, file=self._file, line=self._number
+        )
+        self._faults.append(found)
 
     # --- from bytes to members ---
 
@@ -127,16 +143,19 @@ class LineReader:
         type = self._type(kind, members[kind])
         if type is None:
             return None
-        values: dict[str, Value] = {}
+        self._type_name = type.name
+        line = Line(type.name, {})
         if isinstance(type, EdgeType):
             for end, node in (("from", type.source), ("to", type.target)):
-                values[_ENDS[end]] = self._end(type, end, node, members)
+                self._end(end, node, members, line)
         data = members.get("data", {})
         if isinstance(data, dict):
-            self._data(type, data, values)
+            self._data(type, data, line)
         else:
-            self._fault("type", "data", f"{show(data)} is not an object of properties")
-        return Line(type.name, values)
+            self._fault("type", "data", f"{show(data)} is not an object of properties", value=data)
+            line.unfit.update(property.name for property in type.properties.values())
+            line.values.update(dict.fromkeys(line.unfit))
+        return line
 
     def _unknown_member(self, kind: str, name: str) -> tuple[str, str]:
         known = _MEMBERS[kind]
@@ -163,45 +182,56 @@ class LineReader:
             self._fault("type_name", kind, f"{show(name)} is not {noun} of the schema", hint)
         return type
 
-    def _end(self, edge: EdgeType, end: str, node: str, members: dict[str, Any]) -> str | None:
-        if end not in members:
-            self._fault("end", end, f"a {edge.name} edge needs `{end}`, the id of a {node}")
-            return None
-        value = members[end]
-        if isinstance(value, str):
-            return value
-        self._fault("end", end, f"{show(value)} is not a text", f"give the id of a {node}")
-        return None
+    def _end(self, end: str, node: str, members: dict[str, Any], line: Line) -> None:
+        if members.get(end) is None:
+            self._fault("end", end, end_reason(node))
+            self._unfit(_ENDS[end], line)
+        else:
+            self._text(_ENDS[end], end, members[end], line)
 
-    def _data(
-        self, type: NodeType | EdgeType, data: dict[str, Any], values: dict[str, Value]
-    ) -> None:
+    def _text(self, column: str, name: str, value: object, line: Line) -> None:
+        if isinstance(value, str):
+            line.values[column] = value
+        else:
+            self._misfit(column, name, value, STRING.as_nullable(False), line)
+
+    def _data(self, type: NodeType | EdgeType, data: dict[str, Any], line: Line) -> None:
         for name, value in data.items():
             property = type.properties.get(name)
             if property is not None:
-                self._value(property, value, values)
+                self._value(property, value, line)
             elif name != "id":
-                self._fault("property", name, *self._unknown_property(type, name))
-            elif isinstance(value, str):
-                values[name] = value
+                self._fault("property", name, *self._unknown_property(type, name), value=value)
             else:
-                self._fault("type", name, f"{show(value)} is not a text", "an id is a text")
+                self._text("id", "id", value, line)
         for property in type.properties.values():
             if property.name not in data and is_required(property):
-                noun = property.type.noun
-                self._fault("required", property.name, f"a {type.name} needs it: {noun}")
+                self._fault("required", property.name, required_reason(property))
+                self._unfit(property.name, line)
 
-    def _value(self, property: Property, value: object, values: dict[str, Value]) -> None:
+    def _value(self, property: Property, value: object, line: Line) -> None:
         type = property.type
         if type.is_enum and isinstance(value, str):
             # Whether it is one of the allowed values is checked on whole columns.
-            values[property.name] = value
+            line.values[property.name] = value
             return
         try:
-            values[property.name] = coerce(value, type)
-        except ValueFault as fault:
-            kind = "required" if value is None else "type"
-            self._fault(kind, property.name, fault.message, fault.hint)
+            line.values[property.name] = coerce(value, type)
+        except ValueFault:
+            if value is None:
+                self._fault("required", property.name, required_reason(property))
+                self._unfit(property.name, line)
+            else:
+                self._misfit(property.name, property.name, value, type, line)
+
+    def _misfit(self, column: str, name: str, value: object, type: ValueType, line: Line) -> None:
+        rule, reason = misfit(value, type) or ("type", f"{show(value)} is not {type.noun}")
+        self._fault(rule, name, reason, value=value)
+        self._unfit(column, line)
+
+    def _unfit(self, column: str, line: Line) -> None:
+        line.values[column] = None
+        line.unfit.add(column)
 
     def _unknown_property(self, type: NodeType | EdgeType, name: str) -> tuple[str, str]:
         hint = _near(name, ("id", *type.properties))

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.errors import LoadFault
+from omnigraph.errors import Violation
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.language.types import STRING, ValueType
@@ -53,11 +53,15 @@ class Rows:
         lines: The line of each row in the block, from 1 on, ascending.
         nulls: Of properties with `@embed`, which rows say null; others may leave it out, and get a
             vector.
+        unfit: By column, in which rows the value does not fit; it is null there.
+        minted: Which rows have an id that was made for them; None is none.
     """
 
     table: pa.Table
     lines: Places
     nulls: Mapping[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
+    unfit: Mapping[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
+    minted: npt.NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)
@@ -69,12 +73,14 @@ class Parsed:
         faults: What is wrong, by line.
         lines: How many lines there are, blank ones and comments included.
         bad_lines: The lines with faults, each once, ascending.
+        faulty: What lines with faults say otherwise, by the name of the type.
     """
 
     rows: dict[str, Rows]
     faults: Faults
     lines: int
     bad_lines: list[int]
+    faulty: dict[str, Rows] = field(default_factory=dict)
 
 
 def parse(
@@ -126,7 +132,8 @@ class _Block:
         if first and data.startswith(_MARK):
             self._starts[0] = len(_MARK)
         self._gathered: dict[str, _Gathered] = {}
-        self._faults: list[LoadFault] = []
+        self._faults: list[Violation] = []
+        self._faulty: dict[str, list[tuple[int, Line]]] = {}
 
     def parsed(self) -> Parsed:
         whole, alone = self._whole_and_odd()
@@ -141,7 +148,12 @@ class _Block:
             if self._has_rows(type.name)
         }
         bad = sorted({fault.line for fault in self._faults if fault.line is not None})
-        return Parsed(rows, Faults.of(self._faults), len(self._starts), bad)
+        faulty = {
+            type.name: _faulty_rows(type, self._faulty[type.name])
+            for type in self._catalog.tables()
+            if type.name in self._faulty
+        }
+        return Parsed(rows, Faults.of(self._faults), len(self._starts), bad, faulty)
 
     def _has_rows(self, type: str) -> bool:
         found = self._gathered.get(type)
@@ -276,12 +288,15 @@ class _Block:
         return self._data[self._starts[line] : self._ends[line]]
 
     def _read_one(self, line: int) -> None:
-        read = self._reader.read(self._line(line), line + 1)
-        if isinstance(read, Line):
+        read, faults = self._reader.read(self._line(line), line + 1)
+        self._faults += faults
+        if read is None:
+            return
+        if faults:
+            self._faulty.setdefault(read.type, []).append((line, read))
+        else:
             found = self._gathered.setdefault(read.type, _Gathered())
             found.single.append((line, read.values))
-        else:
-            self._faults += read
 
 
 def _line_bounds(data: npt.NDArray[np.uint8]) -> tuple[Places, Places]:
@@ -333,6 +348,29 @@ def _rows(type: NodeType | EdgeType, found: _Gathered) -> Rows:
         table, places = table.take(pa.array(order)), places[order]
     nulls = {n: table[_SAID + n].to_numpy() for n in embedded}
     return Rows(table.select(schema.names), places, nulls)
+
+
+def _faulty_rows(type: NodeType | EdgeType, found: list[tuple[int, Line]]) -> Rows:
+    """Rows of lines with faults: all columns, and null for what does not fit."""
+    found = sorted(found, key=lambda pair: pair[0])
+    types = {"id": STRING} if any("id" in line.values for _, line in found) else {}
+    if isinstance(type, EdgeType):
+        types |= {"src": STRING, "dst": STRING}
+    types |= {p.name: p.type for p in type.stored_properties}
+    # A table without columns would forget how many rows it has.
+    types = types or {"id": STRING}
+    schema = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in types.items()])
+    table = _single_rows(type, [(n, line.values) for n, line in found], types, schema)
+    unfit = {
+        name: np.array([name in line.unfit for _, line in found])
+        for name in types
+        if any(name in line.unfit for _, line in found)
+    }
+    # Nothing is embedded for rows that are refused.
+    unfit |= {
+        p.name: np.ones(len(found), np.bool_) for p in type.stored_properties if p.embed is not None
+    }
+    return Rows(table, np.array([n for n, _ in found], np.int64) + 1, unfit=unfit)
 
 
 def _single_rows(

@@ -1,132 +1,89 @@
-"""Keys that travel: for rules that need all rows, a part tells its different keys, not its rows.
+"""Sets of keys: for rules that need all rows, a part of a load sends its keys, not its rows.
 
-A set of keys belongs to a rule: the ids of a type, the ends that edges have in a type, the values
-of a unique group, the sources of edges whose number is limited. Keys are divided into buckets by
-their text, so that each bucket can be checked alone.
+A set belongs to a rule and a type. Its keys are divided into buckets by their text, so that each
+bucket can be checked alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from omnigraph.compute.keys import key_text, one_zero, physical
-from omnigraph.language import Catalog, EdgeType, NodeType
-from omnigraph.writes.validate.values import is_proper
-
-Ints = npt.NDArray[np.int64]
-_ENDS = ("src", "dst")
+from omnigraph.language import EdgeType, NodeType
+from omnigraph.writes.rules.cardinality import is_bounded, source_keys
+from omnigraph.writes.rules.ends import end_keys, targets
+from omnigraph.writes.rules.ids import id_keys
+from omnigraph.writes.rules.keys import Ints, combined, every_key, only_keys
+from omnigraph.writes.rules.uniques import unique_keys
 
 
 @dataclass(frozen=True, order=True)
 class KeySet:
-    """Which keys: the rule they are for, the type of the rows that have them, and their column.
+    """Which keys: the rule they are for, and the type of the rows that have them.
 
     Attributes:
         rule: `id`, `end`, `unique` or `from`.
         type: The type of the rows; for `end` the type of the nodes that the ends are.
         place: Of a unique group, its place among those of the type.
+        bad: Something else is wrong with the rows; they are left out if that is allowed.
     """
 
     rule: str
     type: str
     place: int = 0
+    bad: bool = False
 
 
-def bounded(type: NodeType | EdgeType) -> bool:
-    """True for edges whose number per source is limited."""
-    return isinstance(type, EdgeType) and (
-        type.cardinality.low > 0 or type.cardinality.high is not None
-    )
-
-
-def needs_edges(type: NodeType | EdgeType, catalog: Catalog) -> bool:
-    """True for nodes that have to have edges."""
-    edges = catalog.edges.values()
-    return any(edge.source == type.name and edge.cardinality.low > 0 for edge in edges)
-
-
-def group_columns(type: NodeType | EdgeType, place: int) -> list[str]:
-    """The columns of a unique group."""
-    return [physical(name, type) for name in type.uniques[place]]
-
-
-def group_texts(type: NodeType | EdgeType, place: int, rows: pa.Table) -> pa.Array:
-    """The values of a unique group as texts; null when one of them is null or not proper."""
-    texts = []
-    for name in group_columns(type, place):
-        column = one_zero(rows[name].combine_chunks())
-        text = key_text(column)
-        if not pa.types.is_string(column.type):
-            proper = pc.fill_null(is_proper(column), False)
-            text = pc.if_else(proper, text, pa.scalar(None, pa.utf8()))
-        texts.append(text)
-    if len(texts) == 1:
-        return texts[0]
-    sizes = [pc.cast(pc.utf8_length(text), pa.utf8()) for text in texts]
-    # With their lengths before them, different values never have the same text together.
-    parts = [part for pair in zip(sizes, texts, strict=True) for part in pair]
-    return pc.binary_join_element_wise(*parts, "\x1f")
-
-
-def texts_of(type: NodeType | EdgeType, key: KeySet, column: str, rows: pa.Table) -> pa.Array:
-    """The keys of rows, for one set."""
-    if key.rule == "unique":
-        return group_texts(type, key.place, rows)
-    return rows[column].combine_chunks()
-
-
-def key_sets(type: NodeType | EdgeType) -> list[tuple[KeySet, str]]:
-    """The sets that rows of a type have keys for, and the column they come from."""
-    found = [(KeySet("id", type.name), "id")]
-    if isinstance(type, EdgeType):
-        found += [(KeySet("end", type.source), "src"), (KeySet("end", type.target), "dst")]
-        if bounded(type):
-            found.append((KeySet("from", type.name), "src"))
-    found += [(KeySet("unique", type.name, n), "id") for n in range(len(type.uniques))]
-    return found
-
-
-def distinct_keys(texts: pa.Array, start: int) -> pa.Table:
-    """Different keys: how often each is there, and the last row that has it.
+def keys_of(
+    type: NodeType | EdgeType,
+    rows: pa.Table,
+    ids: pa.Array,
+    lines: Ints,
+    *,
+    with_ids: bool,
+    merge: bool,
+    bad: bool,
+) -> Iterator[tuple[KeySet, pa.Table]]:
+    """The keys of rows, for all sets that they belong to.
 
     Args:
-        texts: The keys of rows; null is none.
-        start: The number of the first row.
+        type: The rows' type.
+        rows: The rows.
+        ids: Their ids; null where the load has made them.
+        lines: Their lines, by which they are found again.
+        with_ids: Ids may be there twice, and not only new ones.
+        merge: Of rows with one id the last one counts.
+        bad: Something is wrong with the rows.
     """
-    rows = start + np.arange(len(texts))
-    if texts.null_count:
-        there = texts.is_valid()
-        rows = rows[there.to_numpy(zero_copy_only=False)]
-        texts = texts.filter(there)
-    ones = np.ones(len(texts), np.int64)
-    return combined(pa.table({"text": texts, "row": rows, "count": ones}))
+    if with_ids:
+        yield KeySet("id", type.name, bad=bad), id_keys(rows, lines)
+    if isinstance(type, EdgeType):
+        for column, target in targets(type).items():
+            yield KeySet("end", target, bad=bad), only_keys(end_keys(rows, column))
+        if is_bounded(type):
+            key = KeySet("from", type.name, bad=bad)
+            if merge:
+                # Which of the rows count is decided by their ids.
+                texts = rows["src"].combine_chunks()
+                keys = every_key(texts, lines)
+                known = texts.is_valid()
+                yield key, keys.append_column("id", ids.filter(known) if texts.null_count else ids)
+            else:
+                yield key, source_keys(rows, lines)
+    for place in range(len(type.uniques)):
+        keys = unique_keys(type, place, rows, ids, lines, whole=False)
+        yield KeySet("unique", type.name, place, bad), keys
 
 
-def only_keys(texts: pa.Array) -> pa.Table:
-    """Different keys, of which only that they are there matters."""
-    found = pc.unique(texts).drop_null()
-    zeros = np.zeros(len(found), np.int64)
-    return pa.table({"text": found, "row": zeros, "count": zeros + 1})
-
-
-def every_key(texts: pa.Array, start: int) -> pa.Table:
-    """The keys of all rows, each with its row; see `distinct_keys`."""
-    table = pa.table({"text": texts, "row": start + np.arange(len(texts))})
-    table = table.filter(pc.is_valid(texts)) if texts.null_count else table
-    return table.append_column("count", pa.array(np.ones(table.num_rows, np.int64)))
-
-
-def combined(table: pa.Table) -> pa.Table:
-    """The same keys, each once."""
-    if len(pc.unique(table["text"])) == table.num_rows:
-        return table
-    made = table.group_by("text", use_threads=False).aggregate([("row", "max"), ("count", "sum")])
-    return made.rename_columns(["text", "row", "count"])
+def joined(key: KeySet, tables: list[pa.Table]) -> pa.Table:
+    """The keys of one set, of several blocks of a part."""
+    keys = pa.concat_tables(tables)
+    if key.rule == "end":
+        return only_keys(keys["text"])
+    return keys if "id" in keys.column_names else combined(keys)
 
 
 def buckets_of(texts: pa.ChunkedArray | pa.Array, buckets: int) -> Ints:

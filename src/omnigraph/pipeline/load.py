@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from omnigraph import failpoints
 from omnigraph.compute.ulids import new_ulid
-from omnigraph.errors import LoadError, LoadFault, OmnigraphError, ReadSetConflict, UsageError
+from omnigraph.errors import OmnigraphError, ReadSetConflict, UsageError, Violation
 from omnigraph.history.repository import Repository
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.pipeline.checks import Checked, CheckTask, check_bucket
@@ -28,7 +28,6 @@ from omnigraph.pipeline.embed_rows import embedding_for
 from omnigraph.pipeline.engine import Engine, LocalEngine, Progress
 from omnigraph.pipeline.faults import Faults, together
 from omnigraph.pipeline.inputs import Part
-from omnigraph.pipeline.key_sets import bounded
 from omnigraph.pipeline.load_reads import StagedFiles, note_reads
 from omnigraph.pipeline.locating import LocateTask, locate
 from omnigraph.pipeline.scratch import SCRATCH, Site, TableAt
@@ -39,6 +38,8 @@ from omnigraph.storage.bulk import WrittenFile, delete_files, move_files, stage_
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.tables import StagedWrite, TableRef, Tables, TableSnapshot
 from omnigraph.writes.protocol import Change, TableOutcome, WriteRequest, write
+from omnigraph.writes.rules.cardinality import is_bounded
+from omnigraph.writes.rules.violations import load_refusal
 from omnigraph.writes.view import View
 
 MODES = ("append", "merge", "overwrite")
@@ -83,7 +84,7 @@ class LoadResult:
     tables: Mapping[str, TableOutcome]
     lines: int
     skipped: int = 0
-    faults: Sequence[LoadFault] = ()
+    faults: Sequence[Violation] = ()
     base_branch: str | None = None
     branch_created: bool = False
     repeated: bool = False
@@ -205,6 +206,7 @@ class Loading:
         """Load.
 
         Raises:
+            KeyConflict: Rows to append are there already; nothing was written.
             LoadError: The input has faults; nothing was written.
         """
         options = self.options
@@ -260,7 +262,7 @@ class Loading:
         """
         view = View(self.repository, self.repository.history.read(self.options.branch))
         site = self._site(view)
-        rules = any(t.uniques or bounded(t) for t in view.catalog.tables())
+        rules = any(t.uniques or is_bounded(t) for t in view.catalog.tables())
         # Tables that are empty now may have rows when the load is run; see `_buckets`.
         one = self.options.mode == "merge" and rules
         site = replace(site, buckets=1 if one else _BEGUN_BUCKETS)
@@ -311,7 +313,12 @@ class Loading:
         if self.options.mode == "overwrite":
             # No rows of a type that the input names are rows too: all that is there goes.
             types |= {part.type for part in self.parts if part.type is not None}
-        site = replace(site, written=frozenset(types))
+        unknown = frozenset(name for part in staged for name in part.unknown)
+        faults = sum(part.faults.total for part in staged)
+        skips = faults <= self.options.max_errors and not any(part.unfit for part in staged)
+        if not skips:
+            types |= {name for part in staged for name in part.bad_rows}
+        site = replace(site, written=frozenset(types), unknown=unknown, skips=skips)
         checked = self._checked(site, staged)
         failpoints.hit("load.checked")
         self._refuse(site, staged, checked)
@@ -335,14 +342,13 @@ class Loading:
             self.repository.external_blobs,
             self.options.mode,
             self._buckets(view),
-            skips=self.options.max_errors > 0,
         )
 
     def _buckets(self, view: View) -> int:
         if self.size < _ONE_BUCKET:
             return 1
         types: list[NodeType | EdgeType] = list(view.catalog.tables())
-        rules = any(t.uniques or bounded(t) for t in types)
+        rules = any(t.uniques or is_bounded(t) for t in types)
         if self.options.mode == "merge" and rules:
             # Which rows stay is told by their ids, and what they break by other keys.
             return 1
@@ -405,7 +411,7 @@ class Loading:
             self._keep_rejected(every, [line for lines in raw.values() for line in lines])
         unfit = any(part.unfit for part in staged)
         if unfit or every.total > found.total or found.total > self.options.max_errors:
-            raise LoadError(every.shown, every.counts)
+            raise load_refusal(every.shown, every.counts)
         self.skipped = found
         self.bad = sum(part.bad for part in staged)
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
-from omnigraph.errors import LoadFault
-from omnigraph.language.values import show
-from omnigraph.pipeline.checks import Broken
-from omnigraph.pipeline.faults import Faults
+from omnigraph.errors import Violation
+from omnigraph.pipeline.checks import StoredBroken
+from omnigraph.pipeline.faults import MOST_SHOWN, Faults
 from omnigraph.pipeline.inputs import Part, read_part
-from omnigraph.pipeline.key_sets import group_columns, group_texts
 from omnigraph.pipeline.scratch import Site, unpacked
-from omnigraph.pipeline.staging import StagedPart
+from omnigraph.pipeline.staging import LINE, MINTED, StagedPart
 from omnigraph.storage.bulk import read_file
+from omnigraph.writes.rules.keys import Broken, Ints, described, rows_at_fault
 
 
 @dataclass(frozen=True)
@@ -41,83 +42,66 @@ class Located:
 
 def locate(task: LocateTask) -> Located:
     """Find the rows of a part that have broken keys."""
-    found: list[LoadFault] = []
     file = None if task.part is None else task.part.file or None
-    by_column: dict[tuple[str, str], list[Broken]] = {}
+    by_type: dict[str, list[Broken]] = {}
     for path in task.broken:
-        broken = task.site.get(path, Broken)
-        by_column.setdefault((broken.type, broken.column), []).append(broken)
-    lines_of: dict[str, np.ndarray] = {}
-    for (type, column), all_broken in by_column.items():
-        if type not in task.staged.types or not task.staged.types[type].rows:
+        broken = task.site.get(path, StoredBroken).opened()
+        by_type.setdefault(broken.type, []).append(broken)
+    found: list[Violation] = []
+    counts: Counter[str] = Counter()
+    lines: list[Ints] = []
+    for type, all_broken in by_type.items():
+        names = {name for broken in all_broken for name in broken.columns}
+        rows = _rows(task.site, task.staged, type, names)
+        if rows is None:
             continue
-        texts = _texts(task.site, task.staged, type, column)
-        if type not in lines_of:
-            lines_of[type] = task.staged.types[type].all_lines(task.site)
+        numbers = rows[LINE].to_numpy()
+        ids = pc.if_else(rows[MINTED], pa.scalar(None, pa.utf8()), rows["id"]).combine_chunks()
         for broken in all_broken:
-            found += _faults(broken, texts, lines_of[type], task.staged.number, file)
+            texts = rows[broken.columns[0]].combine_chunks()
+            places, keys = rows_at_fault(broken, texts, numbers, task.staged.number)
+            counts[broken.rule] += len(places)
+            lines.append(numbers[places])
+            first = described(broken, rows, ids, places[:MOST_SHOWN], keys[:MOST_SHOWN])
+            of_lines = zip(first, numbers[places].tolist(), strict=False)
+            found += [replace(one, file=file, line=line) for one, line in of_lines]
     rejected: tuple[bytes, ...] = ()
     if task.keep_rejected and task.part is not None and task.part.format == "jsonl" and found:
-        rejected = _lines(task, {fault.line for fault in found if fault.line is not None})
-    return Located(Faults.of(found), rejected)
+        rejected = _lines(task, set(np.concatenate(lines).tolist()))
+    return Located(Faults(Faults.of(found).shown, +counts), rejected)
 
 
-def _texts(site: Site, staged: StagedPart, type: str, column: str) -> pa.Array:
-    """The keys of all rows of a type, in their order."""
-    table = site.catalog.table(type)
-    assert table is not None
-    place = int(column.removeprefix("unique")) if column.startswith("unique") else None
-    names = [column] if place is None else group_columns(table, place)
-    rows = staged.types[type]
-    parts = [read_file(site.objects, site.tables[type].ref, file, names) for file in rows.files]
-    parts += [unpacked(site.get(path, bytes)).select(names) for path in rows.waiting]
-    whole = pa.concat_tables(parts)
-    if place is not None:
-        return group_texts(table, place, whole)
-    return whole[column].combine_chunks()
-
-
-def _faults(
-    broken: Broken, texts: pa.Array, lines: np.ndarray, part: int, file: str | None
-) -> list[LoadFault]:
-    keys = unpacked(broken.keys)
-    if broken.how == "rows":
-        mine = keys.filter(pc.equal(keys["part"], part))
-        return [_fault(broken, texts, lines, row, file) for row in sorted(mine["row"].to_pylist())]
-    hit = np.flatnonzero(
-        pc.is_in(texts, value_set=keys["text"].combine_chunks()).to_numpy(zero_copy_only=False)
-    )
-    if broken.how != "every":
-        first: Mapping[str, int] = dict(
-            zip(keys["text"].to_pylist(), keys["part"].to_pylist(), strict=True)
-        )
-        seen: set[str] = set()
-        chosen = []
-        for row in hit.tolist():
-            text = texts[row].as_py()
-            is_first = first[text] == part and text not in seen
-            seen.add(text)
-            if is_first == (broken.how == "one"):
-                chosen.append(row)
-        hit = np.array(chosen, np.int64)
-    return [_fault(broken, texts, lines, row, file) for row in hit.tolist()]
-
-
-def _fault(
-    broken: Broken, texts: pa.Array, lines: np.ndarray, row: int, file: str | None
-) -> LoadFault:
-    reason = broken.reason.format(_shown(texts[row].as_py()))
-    return LoadFault(broken.kind, file, int(lines[row]), broken.shown, reason)
-
-
-def _shown(text: str) -> str:
-    values = text.split("\x1f")[1::2] if "\x1f" in text else [text]
-    return ", ".join(show(value) for value in values)
+def _rows(site: Site, staged: StagedPart, type: str, names: set[str]) -> pa.Table | None:
+    """The rows of a type, in the order of their lines, those with other faults included."""
+    columns = list(dict.fromkeys(["id", *sorted(names)]))
+    parts = []
+    if type in staged.types:
+        rows = staged.types[type]
+        ref = site.tables[type].ref
+        good = [read_file(site.objects, ref, file, columns) for file in rows.files]
+        good += [unpacked(site.get(path, bytes)).select(columns) for path in rows.waiting]
+        if good:
+            whole, at = pa.concat_tables(good), rows.all_lines(site)
+            parts.append(whole.append_column(LINE, at[LINE]).append_column(MINTED, at[MINTED]))
+    if not site.skips:
+        bad = staged.bad_rows.get(type, ())
+        names_and_lines = [*columns, LINE, MINTED]
+        parts += [unpacked(site.get(path, bytes)).select(names_and_lines) for path in bad]
+    if not parts:
+        return None
+    if len(parts) == 1:
+        return parts[0]
+    fields = [pa.field(f.name, f.type) for f in parts[0].schema]
+    return pa.concat_tables([part.cast(pa.schema(fields)) for part in parts]).sort_by(LINE)
 
 
 def _lines(task: LocateTask, wanted: set[int]) -> tuple[bytes, ...]:
     """Lines of a part, read again: this only happens when they are kept for whoever mends them."""
     assert task.part is not None
+    # Lines with faults of their own are kept already.
+    for paths in task.staged.bad_rows.values():
+        for path in paths:
+            wanted -= set(unpacked(task.site.get(path, bytes))[LINE].to_pylist())
     found = []
     for block in read_part(task.part, task.site.catalog):
         if block.text:

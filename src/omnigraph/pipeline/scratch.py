@@ -54,7 +54,8 @@ class Site:
         mode: `append`, `merge` or `overwrite`.
         buckets: Into how many parts keys are divided.
         written: The types that the load writes; None while that is not known.
-        skips: Rows with faults may be left out, and the others loaded.
+        skips: Rows with faults are left out, and the others loaded.
+        unknown: Types whose ids are not known, because a column with them is wrong as a whole.
         held: What is kept, if all tasks run in this process; None keeps it in files.
     """
 
@@ -67,6 +68,7 @@ class Site:
     buckets: int
     written: frozenset[str] | None = None
     skips: bool = False
+    unknown: frozenset[str] = frozenset()
     held: dict[str, Any] | None = None
 
     @property

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.pipeline.scratch import Site, unpacked
-from omnigraph.pipeline.staging import StagedPart, StagedRows
+from omnigraph.pipeline.staging import LINE, StagedPart, StagedRows
 from omnigraph.storage.bulk import WrittenFile, read_file, write_files
 
 
@@ -67,12 +66,13 @@ def _settled(site: Site, type: str, staged: StagedRows, stays: pa.Table) -> Sett
     made.new = new.num_rows
     if changed.num_rows:
         made.replaced = changed["address"].to_numpy()
-    order = pa.chunked_array([*changed["row"].chunks, *new["row"].chunks], pa.int64())
-    if len(order):
+    chosen_lines = np.concatenate([changed["row"].to_numpy(), new["row"].to_numpy()])
+    if len(chosen_lines):
         rows = _rows(site, type, staged, snapshot.schema.names)
-        # They are counted from the first row of the part.
-        places = pc.subtract(order, staged.rows - rows.num_rows)
-        made.files = write_files(snapshot, rows.take(places), changed["row_id"])
+        lines = staged.all_lines(site)[LINE].to_numpy()
+        # Rows that are new, and in files, come before those that wait.
+        places = np.searchsorted(lines, chosen_lines) - (staged.rows - rows.num_rows)
+        made.files = write_files(snapshot, rows.take(pa.array(places)), changed["row_id"])
     return made
 
 

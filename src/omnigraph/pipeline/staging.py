@@ -8,44 +8,35 @@ are new. Only keys travel to the checks that need all rows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import structs
 
-from omnigraph.errors import LoadFault
+from omnigraph.compute.keys import physical
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.pipeline.embed_rows import TextEmbedding, embed_rows
 from omnigraph.pipeline.engine import check_wanted
 from omnigraph.pipeline.faults import MOST_SHOWN, Faults, together
 from omnigraph.pipeline.inputs import Block, Part, read_part
 from omnigraph.pipeline.jsonlines import Rows
-from omnigraph.pipeline.key_sets import (
-    KeySet,
-    buckets_of,
-    combined,
-    distinct_keys,
-    every_key,
-    group_columns,
-    key_sets,
-    needs_edges,
-    only_keys,
-    texts_of,
-)
+from omnigraph.pipeline.key_sets import KeySet, buckets_of, joined, keys_of
 from omnigraph.pipeline.scratch import Site, packed, unpacked
 from omnigraph.storage.bulk import WrittenFile, write_files
 from omnigraph.storage.staged import ROWS_PER_FRAGMENT
-from omnigraph.writes.conform import conform
-from omnigraph.writes.validate import Described, Violations
-from omnigraph.writes.validate.keys import check_each_id
-from omnigraph.writes.validate.values import check_values
+from omnigraph.writes.conform import Conformed, check_rows, conform
+from omnigraph.writes.rules import Violations
+from omnigraph.writes.rules.cardinality import needs_edges
+from omnigraph.writes.rules.violations import with_id
 
 Ints = npt.NDArray[np.int64]
-#: What says which row a value is of, where the line says it better.
+Mask = npt.NDArray[np.bool_]
+#: Beside staged rows: their lines, and which of them have an id that the load has made.
+LINE, MINTED = "line of the row", "id was made"
 
 
 @dataclass(frozen=True)
@@ -65,32 +56,54 @@ class StageTask:
     embedding: TextEmbedding | None = None
 
 
+@dataclass(frozen=True)
+class LineRange:
+    """Lines that follow each other, of rows whose ids were all made by the load, or none of them.
+
+    Attributes:
+        first: The first line.
+        count: How many there are.
+        minted: The ids of the rows were made.
+    """
+
+    first: int
+    count: int
+    minted: bool
+
+    def opened(self) -> pa.Table:
+        """The lines one by one."""
+        numbers = np.arange(self.first, self.first + self.count)
+        return _lines(numbers, np.full(self.count, self.minted))
+
+
 @dataclass
 class StagedRows:
     """The rows of one type of a part, where they are, and the lines that they stand on.
 
-    Rows in files come before those that wait. Lines that follow each other are told as a range.
+    Rows in files come before those that wait.
 
     Attributes:
-        merged: Of a merge, true when it is told by ids which of the rows stay: of those that wait,
-            and if none do, of those in files.
+        rows: How many there are.
+        files: The files.
+        waiting: Where the rows are that wait.
+        lines: The lines of the rows, in their order: where they are, or which.
+        merged: Of a merge, true when ids decide which of the rows stay: of those that wait, and if
+            none do, of those in files.
     """
 
     rows: int = 0
     files: list[WrittenFile] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
-    lines: list[str | range] = field(default_factory=list)
+    lines: list[str | LineRange] = field(default_factory=list)
     merged: bool = False
 
-    def all_lines(self, site: Site) -> Ints:
-        """The lines of the rows, in their order."""
+    def all_lines(self, site: Site) -> pa.Table:
+        """The lines of the rows, in their order, and which rows have an id that was made."""
         found = [
-            np.arange(each.start, each.stop)
-            if isinstance(each, range)
-            else unpacked(site.get(each, bytes))["line"].to_numpy()
+            each.opened() if isinstance(each, LineRange) else unpacked(site.get(each, bytes))
             for each in self.lines
         ]
-        return np.concatenate(found)
+        return pa.concat_tables(found)
 
 
 @dataclass
@@ -105,6 +118,8 @@ class StagedPart:
         faults: What is wrong with its lines, counted from its first one.
         bad: How many lines have faults.
         unfit: A column is wrong as a whole: none of its rows can be told to be good.
+        unknown: Types whose ids are not known, because a column with them is wrong as a whole.
+        bad_rows: By type, where the keys and the lines of rows with faults are.
         rejected: Where the wrong lines are, if they were kept.
     """
 
@@ -115,6 +130,8 @@ class StagedPart:
     faults: Faults = field(default_factory=Faults)
     bad: int = 0
     unfit: bool = False
+    unknown: set[str] = field(default_factory=set)
+    bad_rows: dict[str, list[str]] = field(default_factory=dict)
     rejected: str | None = None
 
 
@@ -137,8 +154,29 @@ class _Waiting:
     """Rows of a type that are not written yet."""
 
     tables: list[pa.Table] = field(default_factory=list)
-    lines: list[Ints] = field(default_factory=list)
+    lines: list[pa.Table] = field(default_factory=list)
     count: int = 0
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """Rows of a type, checked one by one.
+
+    Attributes:
+        rows: The rows, with the columns of their table.
+        minted: Which of them have an id that was made here, or by who has read them.
+        found: What is wrong with them.
+    """
+
+    rows: Conformed
+    minted: Mask
+    found: Violations
+
+    @property
+    def ids(self) -> pa.Array:
+        """The ids of the rows; null where they were made."""
+        ids = self.rows.table["id"].combine_chunks()
+        return pc.if_else(pa.array(self.minted), pa.scalar(None, pa.utf8()), ids)
 
 
 class _Staging:
@@ -150,8 +188,6 @@ class _Staging:
         self.made = StagedPart(task.number)
         self.waiting: dict[str, _Waiting] = {}
         self.keys: dict[KeySet, list[pa.Table]] = {}
-        #: How many rows of each type have keys already.
-        self.numbered: Counter[str] = Counter()
         #: Types of which rows wait.
         self.waits: set[str] = set()
         self.faults: list[Faults] = []
@@ -159,13 +195,11 @@ class _Staging:
 
     def add(self, block: Block) -> None:
         self.made.lines += block.lines
-        self.faults.append(block.faults)
         self.made.unfit |= block.unfit
         wrong: list[Ints] = []
         for name, rows in block.rows.items():
-            type = self.site.catalog.table(name)
-            assert type is not None
-            wrong.append(self.add_rows(type, rows))
+            wrong.append(self.add_rows(self.type(name), rows))
+        self.faults.append(self.with_ids(block))
         lines = np.unique(np.concatenate([*wrong, np.zeros(0, np.int64)]))
         self.made.bad += block.bad + len(lines)
         if self.task.keep_rejected:
@@ -175,138 +209,139 @@ class _Staging:
                 bad = [every[line - 1 - block.before] for line in lines.tolist()]
                 self.rejected += [line.rstrip(b"\r") for line in bad]
 
+    def with_ids(self, block: Block) -> Faults:
+        """Add the rows that their reader has found faults with; gives those faults by their ids."""
+        ids: dict[int, str | None] = {}
+        wanted = {fault.line for fault in block.faults.shown}
+        for name, rows in block.faulty.items():
+            checked = self.checked(self.type(name), rows)
+            self.note(checked, self.type(name), rows)
+            self.add_bad(self.type(name), checked, rows.lines, np.ones(len(rows.lines), np.bool_))
+            at = [n for n, line in enumerate(rows.lines.tolist()) if line in wanted]
+            known = checked.ids.take(pa.array(at, pa.int64())).to_pylist()
+            ids |= zip(rows.lines[at].tolist(), known, strict=True)
+        shown = [
+            fault if fault.line is None else with_id(fault, ids.get(fault.line))
+            for fault in block.faults.shown
+        ]
+        return Faults(shown, block.faults.counts)
+
+    def type(self, name: str) -> NodeType | EdgeType:
+        type = self.site.catalog.table(name)
+        assert type is not None
+        return type
+
     def add_rows(self, type: NodeType | EdgeType, rows: Rows) -> Ints:
         """Check rows and keep the good ones; gives the lines of the others."""
         if self.task.embedding is not None:
             made = embed_rows(type, rows, self.task.embedding, self.site.objects)
-            rows = Rows(made, rows.lines)
-        has_ids = "id" in rows.table.column_names
-        table, rows, unfit = self.fitting(type, rows)
-        if table is None:
-            return unfit
-        self.note_ids(type, has_ids)
-        found = self.checked(type, table, has_ids)
-        shown = found.described()
-        if found.total > MOST_SHOWN:
-            check = partial(self.checked, type, has_ids=has_ids)
-            shown = self.first_found(found, table, check)
-        self.note(shown, found.counts, rows.lines)
-        places = np.unique(np.concatenate([*found.broken, np.zeros(0, np.int64)]))
-        self.add_keys(type, table, has_ids or bool(type.key), places)
-        lines = rows.lines
-        if len(places):
-            keep = np.ones(table.num_rows, bool)
-            keep[places] = False
-            table, lines = table.filter(pa.array(keep)), lines[keep]
+            rows = replace(rows, table=made)
+        checked = self.checked(type, rows)
+        self.note(checked, type, rows)
+        bad = np.zeros(len(rows.lines), np.bool_)
+        if None in checked.found.places:
+            # Something is wrong with a column as a whole, and so with each row.
+            self.made.unfit = True
+            bad[:] = True
+            if not checked.rows.whole.isdisjoint(("id", *type.key)):
+                self.made.unknown.add(type.name)
+        for places in checked.found.broken:
+            bad[places] = True
+        table, lines, minted, ids = checked.rows.table, rows.lines, checked.minted, checked.ids
+        if bad.any():
+            self.add_bad(type, checked, lines, bad)
+            good = pa.array(~bad)
+            table, ids = table.filter(good), ids.filter(good)
+            lines, minted = lines[~bad], minted[~bad]
+        if len(lines):
+            self.note_ids(type, minted)
+        self.add_keys(type, table, ids, lines, minted, bad=False)
         waiting = self.waiting.setdefault(type.name, _Waiting())
         waiting.tables.append(table)
-        waiting.lines.append(lines)
+        waiting.lines.append(_lines(lines, minted))
         waiting.count += table.num_rows
         if waiting.count >= ROWS_PER_FRAGMENT:
             self.write(type.name, waiting, whole=False)
-        return np.concatenate([unfit, rows.lines[places]])
+        return rows.lines[bad]
 
-    def fitting(self, type: NodeType | EdgeType, rows: Rows) -> tuple[pa.Table | None, Rows, Ints]:
-        """Rows in the columns of their table, which rows they are, and the lines of others."""
-        found = Violations()
-        table = conform(type, rows.table, found, every=True)
-        if table is not None:
-            return table, rows, np.zeros(0, np.int64)
-        shown = found.described()
-        if found.total > MOST_SHOWN and found.broken:
-            whole = self.misfits(type, rows.table.slice(0, 0)).described()
-            shown = whole + self.first_found(found, rows.table, partial(self.misfits, type))
-        self.note(shown, found.counts, rows.lines)
-        if found.total > len(found.broken):
-            # Something is wrong with a column as a whole.
-            self.made.unfit = True
-            return None, rows, rows.lines
-        keep = np.ones(rows.table.num_rows, bool)
-        keep[np.concatenate(found.broken)] = False
-        fitting = Rows(rows.table.filter(pa.array(keep)), rows.lines[keep])
-        return conform(type, fitting.table, Violations()), fitting, rows.lines[~keep]
+    def checked(self, type: NodeType | EdgeType, rows: Rows, most: int = MOST_SHOWN) -> _Checked:
+        """Rows in the columns of their table, and what is wrong with each of them."""
+        found = Violations(most)
+        conformed = conform(type, rows.table, found)
+        minted = np.zeros(len(rows.lines), np.bool_) if rows.minted is None else rows.minted
+        if not conformed.given_ids and not type.key:
+            minted = np.ones(len(rows.lines), np.bool_)
+        elif rows.minted is not None:
+            found.minted.append(conformed.table["id"].filter(pa.array(minted)).combine_chunks())
+        if rows.unfit:
+            unfit = {name: pa.array(mask) for name, mask in rows.unfit.items()}
+            for name, mask in conformed.unfit.items():
+                unfit[name] = pc.or_(mask, unfit[name]) if name in unfit else mask
+            conformed = conformed._replace(unfit=unfit)
+        check_rows(type, conformed, found, external_blobs=self.site.external_blobs)
+        return _Checked(conformed, minted, found)
 
-    def misfits(self, type: NodeType | EdgeType, table: pa.Table) -> Violations:
-        """Which values of rows have the wrong type."""
-        found = Violations()
-        conform(type, table, found)
-        return found
-
-    def checked(self, type: NodeType | EdgeType, table: pa.Table, has_ids: bool) -> Violations:
-        """What is wrong with single values of rows."""
-        found = Violations()
-        check_values(type, table, found, external_blobs=self.site.external_blobs)
-        if has_ids:
-            check_each_id(type, table, found)
-        return found
-
-    def first_found(
-        self, found: Violations, table: pa.Table, check: Callable[[pa.Table], Violations]
-    ) -> list[Described]:
-        """The first violations in the order of rows: of many, only some have been described."""
-        rows = np.unique(np.sort(np.concatenate(found.broken))[:MOST_SHOWN])
-        return [
-            Described(one.violation, row, one.reason)
-            for row in rows.tolist()
-            for one in check(table.slice(row, 1)).described()
-            if one.place is not None
-        ]
-
-    def note(
-        self,
-        shown: Sequence[Described],
-        counts: Mapping[str, int],
-        lines: Ints,
-    ) -> None:
-        """Tell violations by their lines."""
+    def note(self, checked: _Checked, type: NodeType | EdgeType, rows: Rows) -> None:
+        """Note what is wrong with rows, by their lines, the first rows first."""
+        found, lines = checked.found, rows.lines
+        if not found.total:
+            return
+        shown = list(zip(found.found, found.places, strict=True))
+        if found.total > len(shown) and found.broken:
+            # Of many, only those of the first columns have been described.
+            first = np.unique(np.concatenate(found.broken))[:MOST_SHOWN]
+            part = _picked(rows, first)
+            again = self.checked(type, part, most=found.total).found
+            shown = list(zip(again.found, again.places, strict=True))
+            lines = part.lines
         file = self.task.part.file or None
-        found = []
-        for one in shown:
-            line = None if one.place is None else int(lines[one.place])
-            rule, column = one.violation.rule, one.violation.property
-            found.append(LoadFault(rule, file, line, column, one.reason))
-        self.faults.append(Faults(Faults.of(found).shown, Counter(counts)))
+        described = [
+            structs.replace(one, file=file, line=None if place is None else int(lines[place]))
+            for one, place in shown
+        ]
+        self.faults.append(Faults(Faults.of(described).shown, Counter(found.counts)))
+
+    def add_bad(self, type: NodeType | EdgeType, checked: _Checked, lines: Ints, bad: Mask) -> None:
+        """Keep the keys of rows with faults: rules about several rows hold for them as well."""
+        chosen = pa.array(bad)
+        ends = ("src", "dst") if isinstance(type, EdgeType) else ()
+        compared = [physical(name, type) for group in type.uniques for name in group]
+        names = list(dict.fromkeys(["id", *ends, *compared]))
+        rows = checked.rows.table.select(names).filter(chosen)
+        ids, lines, minted = checked.ids.filter(chosen), lines[bad], checked.minted[bad]
+        self.add_keys(type, rows, ids, lines, minted, bad=True)
+        at = _lines(lines, minted)
+        kept = rows.append_column(LINE, at[LINE]).append_column(MINTED, at[MINTED])
+        path = self.site.put(f"bad-{type.name}", packed(kept))
+        self.made.bad_rows.setdefault(type.name, []).append(path)
 
     def add_keys(
-        self, type: NodeType | EdgeType, table: pa.Table, known_ids: bool, bad: Ints
+        self,
+        type: NodeType | EdgeType,
+        table: pa.Table,
+        ids: pa.Array,
+        lines: Ints,
+        minted: Mask,
+        *,
+        bad: bool,
     ) -> None:
-        start = self.numbered[type.name]
-        self.numbered[type.name] += table.num_rows - len(bad)
-        good = table
-        if len(bad):
-            keep = np.ones(table.num_rows, bool)
-            keep[bad] = False
-            good = table.filter(pa.array(keep))
-            if not self.site.skips:
-                # Edges to a node that is refused have their ends: one fault is enough.
-                ids = table.filter(pa.array(~keep))["id"].combine_chunks()
-                refused = distinct_keys(ids, 0)
-                self.keys.setdefault(KeySet("refused", type.name), []).append(refused)
         merge = self.site.mode == "merge"
-        merged = self.made.types[type.name].merged
-        known_ids = known_ids or merged or needs_edges(type, self.site.catalog)
-        for key, column in key_sets(type):
-            if key.rule == "id" and not known_ids:
-                # Ids that were made just now are like no other.
-                continue
-            texts = texts_of(type, key, column, good)
-            if key.rule == "end":
-                keys = only_keys(texts)
-            elif merge and key.rule in ("unique", "from"):
-                # Which of the rows stay is told by their ids.
-                keys = _with_ids(good, every_key(texts, start), start)
-            else:
-                keys = distinct_keys(texts, start)
-            if key.rule == "unique":
-                keys = _with_values(type, key, good, keys, start)
+        # Ids that were made just now are like no other.
+        known = self.may_be_known(type, minted)
+        if type.name in self.made.types:
+            known |= self.made.types[type.name].merged
+        for key, keys in keys_of(type, table, ids, lines, with_ids=known, merge=merge, bad=bad):
             self.keys.setdefault(key, []).append(keys)
 
-    def note_ids(self, type: NodeType | EdgeType, has_ids: bool) -> None:
+    def may_be_known(self, type: NodeType | EdgeType, minted: Mask) -> bool:
+        """False for rows whose ids nobody else can have, or ask for."""
+        return not minted.all() or bool(type.key) or needs_edges(type, self.site.catalog)
+
+    def note_ids(self, type: NodeType | EdgeType, minted: Mask) -> None:
         """Decide if rows wait: not if they are new, nor if nothing is there to be replaced."""
         first = type.name not in self.made.types
         rows = self.made.types.setdefault(type.name, StagedRows())
-        new = not (has_ids or type.key or needs_edges(type, self.site.catalog))
-        if self.site.mode != "merge" or new or rows.merged:
+        if self.site.mode != "merge" or rows.merged or not self.may_be_known(type, minted):
             return
         rows.merged = True
         # Into an empty table all rows go, as long as the input has no id twice; if it has, they are
@@ -322,11 +357,11 @@ class _Staging:
     def write(self, name: str, waiting: _Waiting, *, whole: bool) -> None:
         """Write rows that wait: all, or as many as fill files."""
         table = pa.concat_tables(waiting.tables)
-        lines = np.concatenate(waiting.lines)
+        lines = pa.concat_tables(waiting.lines)
         count = table.num_rows if whole else table.num_rows // ROWS_PER_FRAGMENT * ROWS_PER_FRAGMENT
         made = self.made.types.setdefault(name, StagedRows())
         rest = table.slice(count)
-        waiting.tables, waiting.lines, waiting.count = [rest], [lines[count:]], rest.num_rows
+        waiting.tables, waiting.lines, waiting.count = [rest], [lines.slice(count)], rest.num_rows
         if not count:
             return
         table = table.slice(0, count)
@@ -334,16 +369,17 @@ class _Staging:
             made.waiting.append(self.site.put(f"rows-{name}", packed(table)))
         else:
             made.files += write_files(self.site.open(name), table)
-        made.lines.append(self.put_lines(name, lines[:count]))
+        made.lines.append(self.put_lines(name, lines.slice(0, count)))
         made.rows += count
 
-    def put_lines(self, name: str, lines: Ints) -> str | range:
+    def put_lines(self, name: str, lines: pa.Table) -> str | LineRange:
         """Keep the lines of rows: those of tables mostly follow each other."""
-        first = int(lines[0])
-        if np.array_equal(lines, np.arange(first, first + len(lines))):
-            return range(first, first + len(lines))
-        numbers = pa.table({"line": lines.astype(np.int64)})
-        return self.site.put(f"lines-{name}", packed(numbers))
+        numbers, minted = lines[LINE].to_numpy(), lines[MINTED]
+        first, made = int(numbers[0]), minted[0].as_py()
+        is_range = np.array_equal(numbers, np.arange(first, first + len(numbers)))
+        if is_range and pc.all(pc.equal(minted, made)).as_py():
+            return LineRange(first, len(numbers), made)
+        return self.site.put(f"lines-{name}", packed(lines))
 
     def finish(self) -> StagedPart:
         for name, waiting in self.waiting.items():
@@ -353,12 +389,7 @@ class _Staging:
             self.made.rejected = self.site.put("rejected", self.rejected)
         buckets: dict[int, dict[KeySet, bytes]] = {}
         for key, tables in self.keys.items():
-            whole = pa.concat_tables(tables)
-            table = whole
-            if key.rule == "end":
-                table = only_keys(whole["text"].combine_chunks())
-            elif key.rule != "unique" and "id" not in whole.column_names:
-                table = combined(whole)
+            table = joined(key, tables)
             places = buckets_of(table["text"], self.site.buckets)
             for bucket in np.unique(places).tolist():
                 chosen = table.filter(pa.array(places == bucket))
@@ -368,14 +399,15 @@ class _Staging:
         return self.made
 
 
-def _with_values(
-    type: NodeType | EdgeType, key: KeySet, rows: pa.Table, keys: pa.Table, start: int
-) -> pa.Table:
-    """Keys of a unique group with the first of their values, by which rows are found again."""
-    first = group_columns(type, key.place)[0]
-    return keys.append_column("value", rows[first].take(pc.subtract(keys["row"], start)))
+def _lines(lines: Ints, minted: Mask) -> pa.Table:
+    return pa.table({LINE: lines.astype(np.int64), MINTED: minted})
 
 
-def _with_ids(rows: pa.Table, keys: pa.Table, start: int) -> pa.Table:
-    """Keys with the ids of their rows."""
-    return keys.append_column("id", rows["id"].take(pc.subtract(keys["row"], start)))
+def _picked(rows: Rows, places: Ints) -> Rows:
+    """Some of the rows."""
+    return Rows(
+        rows.table.take(pa.array(places)),
+        rows.lines[places],
+        unfit={name: mask[places] for name, mask in rows.unfit.items()},
+        minted=None if rows.minted is None else rows.minted[places],
+    )

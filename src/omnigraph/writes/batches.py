@@ -8,14 +8,15 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.errors import KeyConflict, UsageError
+from omnigraph.errors import UsageError
 from omnigraph.history.repository import Repository
 from omnigraph.language import EdgeType, NodeType
-from omnigraph.writes.conform import conform
+from omnigraph.writes.conform import check_rows, conform
 from omnigraph.writes.delta import TableDelta, old_columns, split
 from omnigraph.writes.digests import request_digest
 from omnigraph.writes.protocol import WriteRequest, WriteResult, write
-from omnigraph.writes.validate import Violations, validate, validate_rows
+from omnigraph.writes.rules import Violations
+from omnigraph.writes.rules.write import check_keys
 from omnigraph.writes.view import View
 
 Mode = Literal["append", "merge", "overwrite", "delete"]
@@ -58,18 +59,21 @@ def write_batches(
 
     def prepare(view: View) -> Mapping[str, TableDelta]:
         found = Violations()
+        unknown: set[str] = set()
         deltas: dict[str, TableDelta] = {}
         for name, (mode, data) in batches.items():
-            delta = _delta(view, name, mode, data, found)
-            if delta is not None:
-                deltas[name] = delta
-        allowed = repository.external_blobs
-        if found.total:
-            # Whether ends are there cannot be told while rows of some type are not known.
-            for delta in deltas.values():
-                validate_rows(delta, found, external_blobs=allowed)
-            found.refuse()
-        validate(view, deltas, external_blobs=allowed).refuse()
+            if mode == "delete":
+                deltas[name] = _deleted(view, name, str(data))
+                continue
+            type = view.type(name)
+            assert isinstance(data, pa.Table)
+            rows = conform(type, data, found)
+            check_rows(type, rows, found, external_blobs=repository.external_blobs)
+            if not rows.whole.isdisjoint(("id", *type.key)):
+                unknown.add(name)
+            deltas[name] = _delta(view, type, mode, rows.table)
+        check_keys(view.catalog, deltas, view.table, found, unknown=unknown)
+        found.refuse()
         return deltas
 
     may_repeat = all(mode in ("append", "merge") for mode, _ in batches.values())
@@ -106,34 +110,16 @@ def _check_form(name: str, batch: tuple[Mode, pa.Table | str]) -> None:
         raise UsageError(f"rows of {name} are given as a pyarrow Table")
 
 
-def _delta(
-    view: View, name: str, mode: Mode, data: pa.Table | str, found: Violations
-) -> TableDelta | None:
+def _deleted(view: View, name: str, predicate: str) -> TableDelta:
     type, table = view.type(name), view.table(name)
-    if mode == "delete":
-        assert isinstance(data, str)
-        table.snapshot.check_predicate(data)
-        removed = table.read(old_columns(type), data, places=True)
-        return TableDelta.of(type, removed=removed)
-    assert isinstance(data, pa.Table)
-    rows = conform(type, data, found)
-    if rows is None:
-        return None
+    table.snapshot.check_predicate(predicate)
+    return TableDelta.of(type, removed=table.read(old_columns(type), predicate, places=True))
+
+
+def _delta(view: View, type: NodeType | EdgeType, mode: Mode, rows: pa.Table) -> TableDelta:
+    table, ids = view.table(type.name), rows["id"].combine_chunks()
     if mode == "overwrite":
         old = table.read(old_columns(type), places=True)
-        gone = pc.invert(pc.is_in(old["id"], value_set=rows["id"].combine_chunks()))
+        gone = pc.invert(pc.is_in(old["id"], value_set=ids))
         return split(type, rows, old, removed=old.filter(gone), replaces_all=True)
-    old = table.find("id", rows["id"].combine_chunks(), old_columns(type))
-    if mode == "append" and old.num_rows:
-        _refuse_existing(type, old["id"])
-    return split(type, rows, old)
-
-
-def _refuse_existing(type: NodeType | EdgeType, ids: pa.ChunkedArray) -> None:
-    shown = [str(id) for id in ids[:5].to_pylist()]
-    raise KeyConflict(
-        f"{type.name} has {len(ids)} of the ids to append already:"
-        f" {', '.join(shown)}{' …' if len(ids) > 5 else ''}; use merge to replace them",
-        type=type.name,
-        ids=[str(id) for id in ids[:100].to_pylist()],
-    )
+    return split(type, rows, table.find("id", ids, old_columns(type)), strict=mode == "append")

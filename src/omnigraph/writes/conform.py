@@ -1,14 +1,17 @@
 """Giving rows the columns and types of their table, or saying exactly what does not fit.
 
 Types are taken literally: a text is not a number, a time without a zone is not a DateTime, and a
-number that does not fit is an error, also where null would be allowed.
+number that does not fit is an error, also where null would be allowed. It is null in the rows that
+are returned, so that everything else about them can be checked as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
@@ -21,14 +24,39 @@ from omnigraph.language.schema.arrow import arrow_type, table_schema
 from omnigraph.language.schema.catalog import Property
 from omnigraph.language.types import INTEGER_BOUNDS, STRING, Scalar, ValueType
 from omnigraph.language.values import show
-from omnigraph.writes.validate.violations import MOST_SHOWN, Violations
+from omnigraph.writes.rules.ids import check_each_id
+from omnigraph.writes.rules.values import check_values, misfit
+from omnigraph.writes.rules.violations import Violations
 
 _FAILURES = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
 
 
-def conform(
-    type: NodeType | EdgeType, rows: pa.Table, found: Violations, *, every: bool = False
-) -> pa.Table | None:
+class Conformed(NamedTuple):
+    """Rows with the columns of their table.
+
+    Attributes:
+        table: The rows; a value that does not fit is null.
+        unfit: By column, in which rows a value does not fit.
+        whole: Columns that do not fit as a whole, or that are missing.
+        given_ids: The rows came with ids, and not all were made here.
+    """
+
+    table: pa.Table
+    unfit: Mapping[str, pa.Array]
+    whole: frozenset[str]
+    given_ids: bool
+
+
+class Misfit(NamedTuple):
+    """A value that does not fit: which row, the value, the rule that it breaks, and why."""
+
+    place: int
+    value: object
+    rule: str
+    reason: str
+
+
+def conform(type: NodeType | EdgeType, rows: pa.Table, found: Violations) -> Conformed:
     """Give rows the columns of their table.
 
     An edge's ends may be called `from` and `to`. Ids that are left out are made: from the key, or
@@ -38,37 +66,74 @@ def conform(
         type: What the rows are.
         rows: The rows.
         found: Where goes what does not fit.
-        every: Look for every value that does not fit, and not only for the first ones.
-
-    Returns:
-        The rows; None when something does not fit.
     """
-    before = found.total
     rows = _with_physical_ends(type, rows)
     schema = table_schema(type)
-    if _refuse_columns(type, rows, schema, found):
-        return None
-    ids = rows["id"].combine_chunks() if "id" in rows.column_names else None
+    rows = _known_columns(type, rows, schema, found)
     columns: dict[str, pa.Array] = {}
+    misfits: dict[str, list[Misfit]] = {}
+    whole: set[str] = set()
     for field in schema:
         property = type.properties.get(field.name)
-        if field.name == "id" and ids is None:
-            continue
         if field.name in rows.column_names:
             value_type = property.type if property is not None else STRING
-            given = rows[field.name]
-            column = fit_column(type.name, field.name, value_type, given, ids, found, every=every)
-        else:
-            column = _left_out(type, field, property, rows.num_rows, found)
-        if column is not None:
+            column, wrong, why = fit_column(value_type, rows[field.name])
+            if why is not None:
+                found.add(type.name, None, _shown_name(type, field.name), None, "type", why)
+                whole.add(field.name)
+            elif wrong:
+                misfits[field.name] = wrong
             columns[field.name] = column
-    if found.total > before:
-        return None
-    if ids is None:
+        elif field.name != "id":
+            columns[field.name] = _left_out(type, field, property, rows.num_rows, found, whole)
+    given_ids = "id" in columns
+    if not given_ids:
         columns["id"] = ids_of(type, columns) if type.key else mint_ulids(rows.num_rows)
     elif type.key and columns["id"].null_count:
         columns["id"] = pc.coalesce(columns["id"], ids_of(type, columns))
-    return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
+    if not given_ids and not type.key:
+        found.minted.append(columns["id"])
+    unfit = {name: pa.repeat(pa.scalar(True), rows.num_rows) for name in whole}
+    for name, wrong in misfits.items():
+        shown = _shown_name(type, name)
+        for place, value, rule, reason in wrong:
+            id = columns["id"][place].as_py()
+            found.add(type.name, id, shown, value, rule, reason, place)
+        unfit[name] = _mask([one.place for one in wrong], rows.num_rows)
+    table = pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
+    return Conformed(table, unfit, frozenset(whole), given_ids)
+
+
+def check_rows(
+    type: NodeType | EdgeType,
+    rows: Conformed,
+    found: Violations,
+    *,
+    external_blobs: Sequence[str] = (),
+) -> None:
+    """Check everything about rows that needs nothing but each row.
+
+    Args:
+        type: What the rows are.
+        rows: The rows, with the columns of their table.
+        found: Where violations go.
+        external_blobs: What the URI of a blob outside of the graph may start with.
+    """
+    check_values(type, rows.table, found, unfit=rows.unfit, external_blobs=external_blobs)
+    if rows.given_ids:
+        check_each_id(type, rows.table, found, rows.unfit.get("id"))
+
+
+def _shown_name(type: NodeType | EdgeType, column: str) -> str:
+    """What users call a column."""
+    names = {end: name for name, end in PHYSICAL_ENDS.items()}
+    return names.get(column, column) if isinstance(type, EdgeType) else column
+
+
+def _mask(places: list[int], count: int) -> pa.Array:
+    mask = np.zeros(count, np.bool_)
+    mask[places] = True
+    return pa.array(mask)
 
 
 def _with_physical_ends(type: NodeType | EdgeType, rows: pa.Table) -> pa.Table:
@@ -77,20 +142,24 @@ def _with_physical_ends(type: NodeType | EdgeType, rows: pa.Table) -> pa.Table:
     return rows.rename_columns([PHYSICAL_ENDS.get(name, name) for name in rows.column_names])
 
 
-def _refuse_columns(
+def _known_columns(
     type: NodeType | EdgeType, rows: pa.Table, schema: pa.Schema, found: Violations
-) -> bool:
-    """Note columns that the table does not have; true when one is there twice."""
-    seen: set[str] = set()
-    for name in rows.column_names:
-        if name in seen:
+) -> pa.Table:
+    """The columns that the table has, each once; notes the others."""
+    known: dict[str, int] = {}
+    for place, name in enumerate(rows.column_names):
+        if name in known:
             found.add(type.name, None, name, None, "column", "the column is there twice")
         elif name not in schema.names:
             hint = did_you_mean(name, schema.names) or f"it has {', '.join(schema.names)}"
-            text = f"{type.name} has no such column; {hint}"
-            found.add(type.name, None, name, None, "column", text)
-        seen.add(name)
-    return len(seen) < len(rows.column_names)
+            reason = f"{type.name} has no such column; {hint}"
+            found.add(type.name, None, name, None, "column", reason)
+        else:
+            known[name] = place
+    if len(known) == rows.num_columns:
+        return rows
+    # A table without columns would forget how many rows it has.
+    return rows.select(list(known.values())) if known else pa.table({"id": pa.nulls(rows.num_rows)})
 
 
 def _left_out(
@@ -99,7 +168,8 @@ def _left_out(
     property: Property | None,
     count: int,
     found: Violations,
-) -> pa.Array | None:
+    whole: set[str],
+) -> pa.Array:
     if property is not None and property.has_default:
         return pa.array([property.default] * count, field.type)
     if field.nullable:
@@ -107,52 +177,45 @@ def _left_out(
     text = "the column is required"
     if property is not None and property.embed is not None:
         text += f"; only loads make it from `{property.embed.source}`: give it"
-    found.add(type.name, None, field.name, None, "column", text)
-    return None
+    found.add(type.name, None, _shown_name(type, field.name), None, "column", text)
+    whole.add(field.name)
+    return pa.nulls(count, field.type)
 
 
 def fit_column(
-    type: str,
-    name: str,
-    value_type: ValueType,
-    column: pa.Array | pa.ChunkedArray,
-    ids: pa.Array | None,
-    found: Violations,
-    *,
-    every: bool = False,
-) -> pa.Array | None:
+    value_type: ValueType, column: pa.Array | pa.ChunkedArray
+) -> tuple[pa.Array, list[Misfit], str | None]:
     """Give a column the Arrow type of a property.
 
     Args:
-        type: Name of the type.
-        name: Name of the property.
-        value_type: What its values are.
+        value_type: What the values are.
         column: The values.
-        ids: The rows' ids, for messages.
-        found: Where goes what does not fit.
-        every: Look for every value that does not fit, and not only for the first ones.
 
     Returns:
-        The column; None when something does not fit.
+        The column, with null for what does not fit; each value that does not; and why the column
+        does not fit as a whole, if so.
     """
     array = _one_array(column)
+    target = arrow_type(value_type)
     why = _unfit(value_type, array.type)
     if why is not None:
-        found.add(type, None, name, None, "type", f"the column is {array.type}: {why}")
-        return None
-    target = arrow_type(value_type)
+        return pa.nulls(len(array), target), [], f"the column is {array.type}: {why}"
     try:
         array.validate(full=True)
-        return _cast(array, target)
+        return _cast(array, target), [], None
     except _FAILURES:
         pass
+    noun = value_type.as_nullable(False).noun
+    wrong = []
     for place, value in _failing(array, target):
-        id = _as_python(ids[place : place + 1]) if ids is not None else None
-        text = f"{_shown(value)} is not {value_type.as_nullable(False).noun}"
-        found.add(type, None if id is None else str(id), name, value, "type", text, place)
-        if not every and found.total > MOST_SHOWN:
-            break
-    return None
+        value = int(value) if isinstance(value, Decimal) else value
+        rule, reason = misfit(value, value_type) or ("type", f"{_shown(value)} is not {noun}")
+        wrong.append(Misfit(place, value, rule, reason))
+    fitting = np.ones(len(array), np.bool_)
+    fitting[[one.place for one in wrong]] = False
+    # In the places of the others there is null.
+    at = pa.array(np.cumsum(fitting) - 1, mask=~fitting)
+    return _cast(array.filter(pa.array(fitting)), target).take(at), wrong, None
 
 
 def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -243,4 +306,4 @@ def _shown(value: object) -> str:
     # Null fits any column, so this is text that is not UTF-8, or a time far off the calendar.
     if value is None:
         return "a value that cannot be shown"
-    return show(int(value) if isinstance(value, Decimal) else value)
+    return show(value)

@@ -34,7 +34,7 @@ class Deletion:
     def deltas(self) -> dict[str, TableDelta]:
         """What became of the tables that lose rows."""
         return {
-            name: TableDelta.of(self._view.type(name), removed=rows)
+            name: TableDelta.of(self._view.type(name), removed=rows, cascades=True)
             for name, rows in self._removed.items()
             if rows.num_rows
         }

@@ -36,6 +36,8 @@ class TableDelta:
         removed: The rows that go: `old_columns` and places.
         touched: Columns in which `changed` may differ from what it replaces; None is all.
         replaces_all: The table has no other rows afterwards than these.
+        cascades: The edges at the nodes that go are gone by this write as well.
+        strict: Rows must not take the place of others: those in `changed` are refused.
     """
 
     type: NodeType | EdgeType
@@ -45,6 +47,8 @@ class TableDelta:
     removed: pa.Table
     touched: frozenset[str] | None = None
     replaces_all: bool = False
+    cascades: bool = False
+    strict: bool = False
 
     @staticmethod
     def of(
@@ -56,6 +60,8 @@ class TableDelta:
         removed: pa.Table | None = None,
         touched: frozenset[str] | None = None,
         replaces_all: bool = False,
+        cascades: bool = False,
+        strict: bool = False,
     ) -> TableDelta:
         """Make a delta; what is left out is empty."""
         none = table_schema(type).empty_table()
@@ -68,6 +74,8 @@ class TableDelta:
             old if removed is None else removed,
             touched,
             replaces_all,
+            cascades,
+            strict,
         )
 
     @cached_property
@@ -99,7 +107,8 @@ class TableDelta:
         """Of rows of the table as it was, those that stay as they are."""
         if self.replaces_all:
             return rows.slice(0, 0)
-        for ids in (self.changed["id"].combine_chunks(), self.removed_ids):
+        replaced = self.changed["id"].combine_chunks()
+        for ids in (self.removed_ids, replaced[: 0 if self.strict else None]):
             if len(ids):
                 rows = rows.filter(pc.invert(pc.is_in(rows["id"], value_set=ids)))
         return rows
@@ -142,6 +151,7 @@ def split(
     *,
     removed: pa.Table | None = None,
     replaces_all: bool = False,
+    strict: bool = False,
 ) -> TableDelta:
     """Make a delta of rows, by telling new ones from those that take the place of old ones."""
     at = pc.index_in(rows["id"].combine_chunks(), value_set=old["id"].combine_chunks())
@@ -153,6 +163,7 @@ def split(
         changed_from=old.take(at.drop_null()),
         removed=removed,
         replaces_all=replaces_all,
+        strict=strict,
     )
 
 

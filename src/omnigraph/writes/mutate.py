@@ -26,7 +26,8 @@ from omnigraph.writes.delta import TableDelta
 from omnigraph.writes.digests import request_digest
 from omnigraph.writes.pending import Pending
 from omnigraph.writes.protocol import WriteRequest, write
-from omnigraph.writes.validate import Violations, validate
+from omnigraph.writes.rules import Violations
+from omnigraph.writes.rules.write import check_write
 from omnigraph.writes.view import View
 
 
@@ -149,7 +150,9 @@ def mutate(
         counts.clear()
         deltas, counted = _run(view, plan, given, found)
         counts.update(counted)
-        validate(view, deltas, found=found, external_blobs=repository.external_blobs).refuse()
+        allowed = repository.external_blobs
+        check_write(view.catalog, deltas, view.table, found, external_blobs=allowed)
+        found.refuse()
         return deltas
 
     result = write(

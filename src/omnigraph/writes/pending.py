@@ -19,14 +19,15 @@ from omnigraph.language.query.plan import Assignment, Insert, Update
 from omnigraph.language.schema.arrow import arrow_type, table_schema
 from omnigraph.language.schema.catalog import ENDS
 from omnigraph.language.types import STRING, ValueType
-from omnigraph.language.values import Value, ValueFault, coerce
+from omnigraph.language.values import Value, coerce
 from omnigraph.storage.blobs import read_rewritable
 from omnigraph.storage.tables import ROW_ID
 from omnigraph.writes.conform import fit_column
 from omnigraph.writes.delta import TableDelta, old_columns, old_schema
 from omnigraph.writes.matching import find_matching
 from omnigraph.writes.reads import columns_of
-from omnigraph.writes.validate import Violations
+from omnigraph.writes.rules import Violations
+from omnigraph.writes.rules.values import misfit
 from omnigraph.writes.view import View
 
 _INSERTED = "_inserted"
@@ -48,8 +49,9 @@ class Pending:
             **{p.name: p.type for p in self.type.stored_properties},
         }
         self._buffer: list[dict[str, Value]] = []
-        #: By the place in the buffer and the property: values that could not be computed.
-        self._faults: dict[tuple[int, str], str] = {}
+        #: By the place in the buffer and the property: values that could not be computed, by the
+        #: rule that is broken, and why.
+        self._faults: dict[tuple[int, str], tuple[str, str]] = {}
         self._rows = self._schema.empty_table()
         #: What each row replaces (null: nothing that is known yet), and if it was inserted.
         self._old = pa.schema([*old_schema(self.type), (_INSERTED, pa.bool_())]).empty_table()
@@ -64,7 +66,7 @@ class Pending:
             try:
                 row[assignment.property] = value(assignment.value, given)
             except ComputeFault as fault:
-                self._faults[len(self._buffer), assignment.property] = fault.message
+                self._faults[len(self._buffer), assignment.property] = "type", fault.message
         self._buffer.append(row)
 
     def update(self, statement: Update, given: Given) -> None:
@@ -123,9 +125,11 @@ class Pending:
         }
         ids = ids_of(self.type, columns) if self.type.key else mint_ulids(count)
         columns["id"] = ids
-        for (place, name), message in faults.items():
-            given = self._buffer[place].get(name)
-            self._found.add(self.type.name, ids[place].as_py(), name, given, "type", message)
+        if not self.type.key:
+            self._found.minted.append(ids)
+        for (place, name), (rule, reason) in faults.items():
+            given, id = self._buffer[place].get(name), ids[place].as_py()
+            self._found.add(self.type.name, id, name, given, rule, reason, is_null=True)
         rows = pa.Table.from_arrays([columns[n] for n in self._schema.names], schema=self._schema)
         # An insert replaces the whole row, so what updates have made of it does not count.
         if self.type.key and self._rows.num_rows:
@@ -140,18 +144,19 @@ class Pending:
         self._old = _joined(self._old, pa.Table.from_arrays(old, schema=self._old.schema))
         self._buffer, self._faults = [], {}
 
-    def _column(self, name: str, type: ValueType, faults: dict[tuple[int, str], str]) -> pa.Array:
+    def _column(
+        self, name: str, type: ValueType, faults: dict[tuple[int, str], tuple[str, str]]
+    ) -> pa.Array:
         values = [row.get(name) for row in self._buffer]
         try:
             return _array(values, type)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             # Something does not fit: look at the values one by one.
             for place, given in enumerate(values):
-                try:
-                    values[place] = None if given is None else coerce(given, type)
-                except ValueFault as fault:
-                    faults[place, name] = fault.message
-                    values[place] = None
+                fault = misfit(given, type)
+                if fault is not None:
+                    faults[place, name] = fault
+                values[place] = None if fault else coerce(given, type.as_nullable(True))
             return _array(values, type)
 
     def _located(self, ids: pa.Array, old: pa.Table) -> pa.Table:
@@ -210,8 +215,14 @@ class Pending:
             id = None if fault.row is None else ids[fault.row].as_py()
             self._found.add(self.type.name, id, assignment.property, None, "type", fault.message)
             return rows[name]
-        fitting = fit_column(self.type.name, assignment.property, type, column, ids, self._found)
-        return rows[name] if fitting is None else fitting
+        fitting, wrong, why = fit_column(type, column)
+        if why is not None:
+            self._found.add(self.type.name, None, assignment.property, None, "type", why)
+        for place, given_value, rule, reason in wrong:
+            id = ids[place].as_py()
+            self._found.add(self.type.name, id, assignment.property, given_value, rule, reason)
+        # The rows keep what they had: nothing follows from a value that does not fit.
+        return rows[name] if wrong or why is not None else fitting
 
 
 def _joined(*tables: pa.Table) -> pa.Table:

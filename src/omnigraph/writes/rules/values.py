@@ -1,11 +1,11 @@
-"""Rules about single values: null, enum, finite numbers, range, pattern, dates, blobs.
+"""Rules about single values: type, null, enum, finite numbers, range, pattern, dates, blobs.
 
 They need nothing but the rows themselves, so they hold for a batch as well as for a table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.language.schema.catalog import Property
-from omnigraph.language.types import Scalar
-from omnigraph.language.values import show
-from omnigraph.writes.validate.violations import Violations
+from omnigraph.language.types import Scalar, ValueType
+from omnigraph.language.values import ValueFault, coerce, show
+from omnigraph.writes.rules.violations import Violations
 
 #: The days that Python, JSON readers and most databases know: the years 1 to 9999.
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
@@ -32,6 +32,7 @@ def check_values(
     found: Violations,
     *,
     columns: frozenset[str] | None = None,
+    unfit: Mapping[str, pa.Array] | None = None,
     external_blobs: Sequence[str] = (),
 ) -> None:
     """Check the values of rows, of some columns or of all.
@@ -41,12 +42,57 @@ def check_values(
         rows: Rows with the columns of the type's table.
         found: Where violations go.
         columns: The columns to look at; None is all.
+        unfit: By column, in which rows the value had the wrong type: it is null, but not missing.
         external_blobs: What the URI of a blob outside of the graph may start with.
     """
-    checker = _Checker(type, rows, found, external_blobs)
+    checker = _Checker(type, rows, found, unfit or {}, external_blobs)
+    if isinstance(type, EdgeType):
+        for column, name, node in (("src", "from", type.source), ("dst", "to", type.target)):
+            if columns is None or column in columns:
+                checker.require(column, name, "end", end_reason(node))
     for property in type.stored_properties:
         if columns is None or property.name in columns:
             checker.check(property)
+
+
+def required_reason(property: Property) -> str:
+    """What is wrong when a property has no value."""
+    if property.embed is None:
+        return "a value is required"
+    return (
+        f"a value is required; a load makes it from `{property.embed.source}` where that has a"
+        " text: give the text to a load, or the vector"
+    )
+
+
+def end_reason(node: str) -> str:
+    """What is wrong when an edge has no end; `node` is the type of the nodes there."""
+    return f"an edge needs the id of a {node}"
+
+
+def misfit(value: object, type: ValueType) -> tuple[str, str] | None:
+    """The rule that one plain value breaks, and why, in the words of whole columns."""
+    try:
+        coerce(value, type.as_nullable(True))
+        return None
+    except ValueFault as fault:
+        reason = f"{fault.message}; {fault.hint}" if fault.hint else fault.message
+    if type.is_float and type.is_scalar and _is_odd(value) and value is not None:
+        return "finite", f"{value} is not a finite number"
+    if (type.is_list or type.is_vector) and isinstance(value, list | tuple):
+        # Do all elements fit but those that are null or not finite?
+        instead = [0.0] if type.is_vector else []
+        fitting = [each for item in value for each in (instead if _is_odd(item) else [item])]
+        try:
+            coerce(fitting, type)
+        except ValueFault:
+            return "type", reason
+        return "vector" if type.is_vector else "list", _name_bad_number(list(value))
+    return "type", reason
+
+
+def _is_odd(item: object) -> bool:
+    return item is None or (isinstance(item, float) and not np.isfinite(item))
 
 
 def is_proper(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -73,24 +119,30 @@ class _Checker:
         type: NodeType | EdgeType,
         rows: pa.Table,
         found: Violations,
+        unfit: Mapping[str, pa.Array],
         external_blobs: Sequence[str],
     ) -> None:
         self.type = type
         self.rows = rows
         self.ids = rows["id"]
+        self.unfit = unfit
         self.found = found
         self.external_blobs = tuple(external_blobs)
 
+    def require(self, column: str, name: str, rule: str, reason: str) -> None:
+        """Refuse rows without a value."""
+        values = self.rows[column]
+        if not values.null_count:
+            return
+        missing = pc.is_null(values)
+        if column in self.unfit:
+            missing = pc.and_(missing, pc.invert(self.unfit[column]))
+        self.found.add_rows(self.type.name, self.ids, name, values, missing, rule, lambda _: reason)
+
     def check(self, property: Property) -> None:
         column = self.rows[property.name]
-        if column.null_count and not property.type.nullable:
-            text = "a value is required"
-            if property.embed is not None:
-                text = (
-                    f"a value is required; a load makes it from `{property.embed.source}` where"
-                    " that has a text: give the text to a load, or the vector"
-                )
-            self.refuse(property, pc.is_null(column), "required", lambda _: text)
+        if not property.type.nullable:
+            self.require(property.name, property.name, "required", required_reason(property))
         if len(column) == column.null_count:
             return
         self.check_kind(property, column)
@@ -254,7 +306,7 @@ def _as_comparable(column: pa.ChunkedArray, bound: int | float) -> tuple[Any, An
 
 def _name_bad_number(numbers: list[Any]) -> str:
     for place, number in enumerate(numbers):
-        if number is None or (isinstance(number, float) and not np.isfinite(number)):
+        if _is_odd(number):
             what = "null" if number is None else f"{number}, which is not a finite number"
             return f"element {place} is {what}"
     return "it has an element that is no number"
