@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from omnigraph.graph import init, open
+from omnigraph.storage.kept import SETTLED_AFTER
 from tests.crash.kept_files_reader import EDGES, NODES
 
 _SECONDS = 6.0
@@ -54,6 +55,8 @@ def test_readers_that_keep_files_and_are_killed_never_see_anything_wrong(tmp_pat
             reader.send_signal(signal.SIGKILL)
             reader.communicate()
         assert graph.check().problems == ()
+    # What is written all the time is not kept: the last version has to settle first.
+    time.sleep(SETTLED_AFTER + 0.2)
     with open(place, mode="r") as again:
         assert again.query(NODES).to_rows() == [{"n": count, "s": count}]
         assert again.query(EDGES).to_rows() == [{"n": count, "s": count}]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from omnigraph import failpoints
@@ -181,3 +182,20 @@ def test_merged_fragments_are_no_change(graph, overtaken):
     assert overtaken.prepared == 1
     assert people(graph)["ada"] == 37
     assert len(people(graph)) == 43
+
+
+def test_a_row_that_others_wrote_again_as_it_was_is_not_there_twice(graph, overtaken):
+    def the_same() -> None:
+        graph.write_batches({"City": ("merge", cities)})
+        graph.mutate(PERSON, params={"n": "eve", "a": 1})
+        graph.write_batches({"City": ("merge", cities.slice(0, 1))})
+        graph.mutate('query q() { insert City { name: "Oslo" } }')
+
+    cities = pa.table({"id": ["Bern", "Rome"], "name": ["Bern", "Rome"]})
+    with overtaken.by(the_same):
+        graph.write_batches({"City": ("merge", cities.slice(0, 1))})
+    names = graph.query("query q() { match { $c: City } return { $c.name as name } }").to_rows()
+    assert sorted(row["name"] for row in names) == ["Bern", "Oslo", "Rome"]
+    assert graph.check().problems == ()
+    graph.write_batches({"City": ("merge", cities)})
+    assert graph.snapshot().count("City") == 3

@@ -84,19 +84,19 @@ def relocated(
     """Where rows of one version are in a later one.
 
     Returns:
-        Their addresses, and which of them are known to be there. A row whose fragment is still
-        there counts as known, also if it was deleted: `changes_between` tells that.
+        Their addresses, and which of the rows are there.
     """
     was, now = old.fragments(), new.fragments()
-    moved_fragments = [fragment.id for name, fragment in was.items() if name not in now]
-    moved = np.isin(addresses >> _FRAGMENT_BITS, np.array(moved_fragments, np.uint64))
+    changed = [name for name in was if name not in now or was[name].deleted != now[name].deleted]
+    touched = [was[name].id for name in changed]
+    moved = np.isin(addresses >> _FRAGMENT_BITS, np.array(touched, np.uint64))
     known = np.ones(len(addresses), bool)
     if not moved.any():
         return addresses, known
-    before = old.read([], places=True, fragments=moved_fragments)
-    after = new.read(
-        [], places=True, fragments=[f.id for name, f in now.items() if name not in was]
-    )
+    candidates = [fragment.id for name, fragment in now.items() if name not in was]
+    candidates += [now[name].id for name in changed if name in now]
+    before = old.read([], places=True, fragments=touched)
+    after = new.read([], places=True, fragments=candidates)
     row_ids = _looked_up(_numbers(before, ROW_ADDRESS), _numbers(before, ROW_ID), addresses[moved])
     found = _looked_up(_numbers(after, ROW_ID), _numbers(after, ROW_ADDRESS), row_ids[0])
     result = addresses.copy()
