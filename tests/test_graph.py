@@ -390,7 +390,7 @@ def test_validation_lists_every_violation_of_every_type_and_writes_nothing(graph
         ("Person", "colour", "column"),
         ("Person", "name", "column"),
         ("Person", "age", "type"),
-        ("LivesIn", "dst", "column"),
+        ("LivesIn", "to", "column"),
     }
     assert caught.value.total == 4
     assert all(v.message in str(caught.value) for v in caught.value.violations)

@@ -197,7 +197,7 @@ def test_a_request_that_goes_wrong_never_halves_a_write(
     count = requests_of_a_write(faulty_place + "-count", proxy)
     assert count > 10
     # A sample here, every request in the soak test below.
-    for number in range(2, count + 1, count // (2 if fault == "slow" else 4)):
+    for number in range(2, count + 1, count // (1 if fault == "slow" else 2)):
         check_one_fault(f"{faulty_place}-{number}", proxy, number, fault)
 
 
