@@ -118,14 +118,15 @@ class Model:
                 self.people.update(dict(step["rows"]))
 
 
-def found(graph: Graph, commit: str) -> Model:
-    """The graph as it is at a commit."""
+def assert_is(graph: Graph, commit: str, model: Model) -> None:
+    """Check that the graph is at a commit what the model says."""
     snapshot = graph.snapshot(commit=commit)
     people = "query q() { match { $p: Person } return { $p.name as name, $p.age as age } }"
     knows = "query q() { match { $p: Person $p knows $o } return { $p.name as a, $o.name as b } }"
     rows = graph.query(people, snapshot=snapshot).to_rows()
     assert len({row["name"] for row in rows}) == len(rows)
+    assert {row["name"]: row["age"] for row in rows} == model.people
+    # A pair of nodes matches once, however many edges there are.
     pairs = graph.query(knows, snapshot=snapshot).to_rows()
-    return Model(
-        {row["name"]: row["age"] for row in rows}, Counter((row["a"], row["b"]) for row in pairs)
-    )
+    assert {(row["a"], row["b"]) for row in pairs} == model.edges.keys()
+    assert snapshot.count("Knows") == model.edges.total()

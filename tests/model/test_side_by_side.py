@@ -14,7 +14,7 @@ import pytest
 
 from omnigraph.graph import init, open
 from tests.crash.children import start_child
-from tests.model.side_by_side import SCHEMA, Model, found, work
+from tests.model.side_by_side import SCHEMA, Model, assert_is, work
 
 WORKERS = 3
 STEPS = 12
@@ -46,7 +46,7 @@ def run(folder: Path, seed: int, workers: int, steps: int) -> None:
                     assert by_commit[commit]["branch"] == branch
                     model.apply(by_commit.pop(commit))
                     if number % 4 == 0 or number == len(chain) - 1:
-                        assert found(graph, commit) == model
+                        assert_is(graph, commit, model)
         assert by_commit == {}
 
 
