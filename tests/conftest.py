@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    and threading.current_thread() is threading.main_thread()
+):
+    # A shell lets what it runs in the background ignore Ctrl-C, and so would all processes that
+    # tests start and interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No deadline: on a busy machine it fails tests for being scheduled late; hangs are stopped by
 # pytest-timeout.
