@@ -30,6 +30,8 @@ from tests.crash.scenarios import (
 #: Only a write that is overtaken by another commit is checked again; it has a test of its own.
 RECHECKED = "write.rechecked"
 WRITE_POINTS = [p for p in POINTS if p.startswith("write.") and p != RECHECKED]
+#: Just before an effect: for a writer that dies there it is much like the point before.
+BEFORE = ("write.forking", "write.table_committing", "write.publishing")
 #: Where it makes a difference that a write merges small fragments as well.
 MERGING = ("write.armed", "write.forked", "write.tiers_merged", "write.table_")
 BRANCHES = ("main", "draft", "working")
@@ -83,6 +85,8 @@ def cases() -> list[ParameterSet]:
                 times = scenario.forks
             for skip in range(times):
                 for action in ("raise", "kill"):
+                    if point in BEFORE and (action == "raise" or scenario in MUTATIONS):
+                        continue
                     name = f"{scenario.name}-{point}-{skip}-{action}"
                     found.append(pytest.param(scenario, point, action, skip, id=name))
     return found
