@@ -25,8 +25,8 @@ def values(ledger, branch=None):
     return {row["object_id"]: row["value"] for row in rows.to_pylist()}
 
 
-def newest(ledger, branch=None):
-    return ledger.read(branch, "true")[0]
+def newest(ledger, branch=None, head=""):
+    return ledger.read(branch, "true", head)[0]
 
 
 def test_what_is_published_is_read(ledger):
@@ -67,28 +67,28 @@ def test_processes_lose_no_publish(tmp_path, ledger):
 
 
 def test_replacing_one_known_row_is_the_same_as_merging(ledger):
-    base = newest(ledger)
-    made = ledger.publish(base, entries({"counter": 1, "a": 1}), replaced="counter")
+    base = newest(ledger, head="counter")
+    made = ledger.publish(base, entries({"counter": 1, "a": 1}))
     assert made.version == base.version + 1
     assert values(ledger) == {"counter": 1, "a": 1}
     # What it gives can be published on at once, and is not changed by that.
-    again = ledger.publish(made, entries({"counter": 2, "b": 2}), replaced="counter")
+    again = ledger.publish(made, entries({"counter": 2, "b": 2}))
     assert values(ledger) == {"counter": 2, "a": 1, "b": 2}
     for stale in (base, made):
         with pytest.raises(ReadSetConflict):
-            ledger.publish(stale, entries({"counter": 9}), replaced="counter")
+            ledger.publish(stale, entries({"counter": 9}))
     for number in range(3, 12):
-        ledger.publish(newest(ledger), entries({"counter": number}), replaced="counter")
+        ledger.publish(newest(ledger, head="counter"), entries({"counter": number}))
     # Files were merged meanwhile.
     with pytest.raises(ReadSetConflict):
-        ledger.publish(again, entries({"counter": 99}), replaced="counter")
+        ledger.publish(again, entries({"counter": 99}))
     assert values(ledger) == {"counter": 11, "a": 1, "b": 2}
 
 
 def test_replacing_works_on_a_branch(ledger):
     ledger.create_branch("b", None)
     for number in range(5):
-        ledger.publish(newest(ledger, "b"), entries({"counter": number}), replaced="counter")
+        ledger.publish(newest(ledger, "b", "counter"), entries({"counter": number}))
     assert (values(ledger)["counter"], values(ledger, "b")["counter"]) == (0, 4)
 
 
@@ -117,28 +117,36 @@ def test_a_branch_with_children_is_not_deleted(ledger):
     assert set(ledger.branches()) == {"b", "deep"}
 
 
-def test_publishing_keeps_the_number_of_files_small(ledger):
+@pytest.mark.parametrize("reads", [True, False])
+def test_publishing_keeps_the_number_of_files_small(ledger, reads):
+    made = newest(ledger, head="counter")
     for number in range(100):
         rows = entries({"counter": number, f"k{number}": number})
-        ledger.publish(newest(ledger), rows, replaced="counter")
+        made = ledger.publish(newest(ledger, head="counter") if reads else made, rows)
     assert len(newest(ledger)._files) < 20
     assert values(ledger) == {"counter": 99} | {f"k{n}": n for n in range(100)}
 
 
 @pytest.mark.parametrize("steps", [1, 3, 20])
 def test_reading_what_came_since_gives_what_reading_all_gives(ledger, steps):
-    since, known = ledger.read(None, "true")
+    since, known = ledger.read(None, "true", "counter")
     rows = {row["object_id"]: row["value"] for row in known.to_pylist()}
+    last = newest(ledger, head="counter")
     for number in range(60):
-        made = entries({"counter": number, f"k{number % 7}": number})
-        ledger.publish(newest(ledger), made, replaced="counter")
+        last = ledger.publish(last, entries({"counter": number, f"k{number}": number}))
+        if number % 25 == 24:
+            last = ledger.prune(last, f"object_id = 'k{number - 3}'", 2)
+            del rows[f"k{number - 3}"]
         if number % steps == 0:
-            since, came = ledger.read(None, "true", since=since)
+            since, came = ledger.read(None, "true", "counter", since=since)
             rows |= {row["object_id"]: row["value"] for row in came.to_pylist()}
-            whole, every = ledger.read(None, "true")
+            whole, every = ledger.read(None, "true", "counter")
             assert rows["counter"] == number
-            assert since.places["counter"] == whole.places["counter"]
+            assert since._place == whole._place
             assert set(rows) == set(every["object_id"].to_pylist())
+            # What was read in parts can be published on, too.
+            last = ledger.publish(since, entries({"counter": number}))
+            assert values(ledger) == rows
 
 
 def test_pruning_drops_what_is_obsolete_and_keeps_what_branches_read(ledger):

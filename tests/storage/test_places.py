@@ -12,7 +12,7 @@ import pytest
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.datasets import below
-from omnigraph.storage.ledger import Ledger
+from omnigraph.storage.ledger import Ledger, LedgerVersion
 from omnigraph.storage.leftovers import TableLeftovers
 from omnigraph.storage.location import Location
 from omnigraph.storage.tables import NewColumn, StagedWrite, TableRef, Tables, TableSnapshot
@@ -153,8 +153,12 @@ def values(ledger: Ledger, branch: str | None = None) -> dict[str, int]:
     return {row["object_id"]: row["value"] for row in rows}
 
 
-def publish(ledger: Ledger, branch: str | None, change: dict[str, int], **known: Any) -> None:
-    ledger.publish(ledger.read(branch, "true")[0], entries(change), **known)
+def read(ledger: Ledger, branch: str | None) -> LedgerVersion:
+    return ledger.read(branch, "true", "head")[0]
+
+
+def publish(ledger: Ledger, branch: str | None, change: dict[str, int]) -> None:
+    ledger.publish(read(ledger, branch), entries(change))
 
 
 @pytest.mark.parametrize("branch", [None, "b"])
@@ -173,9 +177,9 @@ def test_a_ledger_is_pruned_at_a_new_place_without_what_branches_read(branch, tm
     assert {each: values(there, each) for each in expected} == expected
     for number in range(12):
         publish(there, branch, {"head": number, f"new{number}": number})
-        publish(there, branch, {"head": number + 100}, replaced="head")
-    there.prune(there.read(branch, "true")[0], "object_id like 'old%' or object_id like 'new%'", 2)
-    there.prune(there.read(branch, "true")[0], "false", 2)
+        publish(there, branch, {"head": number + 100})
+    there.prune(read(there, branch), "object_id like 'old%' or object_id like 'new%'", 2)
+    there.prune(read(there, branch), "false", 2)
     folder = tmp_path / "moved/__manifest" / ("" if branch is None else "tree/b")
     # The newest two, and the one that a branch was made from.
     assert len(list((folder / "_versions").glob("*.manifest"))) == 3

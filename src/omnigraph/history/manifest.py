@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Struct, field
 
 from omnigraph.storage.table_ref import PRIMARY_KEY, TableRef
@@ -137,16 +138,12 @@ class Commit(Struct, frozen=True):
 
 
 class ManifestState(Struct, frozen=True, dict=True):
-    """The folded present state of one branch.
-
-    `obsolete` counts the rows of tables' earlier versions that are still stored.
-    """
+    """The folded present state of one branch."""
 
     version: int
     tables: Mapping[TableIdentity, PublishedTable]
     heads: Mapping[str, str]
     tags: Mapping[str, str]
-    obsolete: int = 0
 
     def by_name(self, name: str) -> PublishedTable | None:
         """Find a table by its type's name."""
@@ -167,7 +164,8 @@ def fold(version: int, rows: pa.Table, since: ManifestState | None = None) -> Ma
 
     Args:
         version: The manifest's version.
-        rows: All rows of the state; or those that came, or moved, after another one.
+        rows: All rows of the state; or those that came, or moved, after another one. Commits
+            among them are passed over.
         since: That other state.
     """
     registered: dict[TableIdentity, tuple[str, str]] = {}
@@ -175,15 +173,13 @@ def fold(version: int, rows: pa.Table, since: ManifestState | None = None) -> Ma
     dropped: dict[TableIdentity, int] = {}
     heads: dict[str, str] = {}
     tags: dict[str, str] = {}
-    versions = 0
     if since is not None:
         for identity, table in since.tables.items():
             registered[identity] = (table.key, table.path)
             newest[identity] = (table.version, table.branch, table.rows)
         heads.update(since.heads)
         tags.update(since.tags)
-        versions = since.obsolete
-    for row in rows.to_pylist():
+    for row in rows.filter(pc.not_equal(rows["object_type"], "graph_commit")).to_pylist():
         kind = row["object_type"]
         if kind == "graph_head":
             branch = row["object_id"].partition(":")[2]
@@ -201,7 +197,6 @@ def fold(version: int, rows: pa.Table, since: ManifestState | None = None) -> Ma
         if kind == "table":
             registered[identity] = (row["table_key"], row["location"])
         elif kind == "table_version":
-            versions += 1
             if identity not in newest or newest[identity][0] < row["table_version"]:
                 newest[identity] = (row["table_version"], row["table_branch"], row["row_count"])
         elif kind == "table_tombstone":
@@ -219,7 +214,6 @@ def fold(version: int, rows: pa.Table, since: ManifestState | None = None) -> Ma
         MappingProxyType(ordered),
         MappingProxyType(heads),
         MappingProxyType(tags),
-        versions if since is not None else versions - len(ordered),
     )
 
 
@@ -233,7 +227,6 @@ def advance(
         MappingProxyType({**state.tables, **new}),
         MappingProxyType({**state.heads, commit.branch: commit.id}),
         state.tags,
-        state.obsolete + len(new),
     )
 
 

@@ -34,7 +34,6 @@ class Remembered:
                 MappingProxyType({table.identity: table for table in tables}),
                 MappingProxyType(found["heads"]),
                 MappingProxyType(found["tags"]),
-                found["obsolete"],
             )
         except (OSError, ValueError, TypeError, KeyError):
             return None
@@ -53,6 +52,5 @@ class Remembered:
             ],
             "heads": dict(state.heads),
             "tags": dict(state.tags),
-            "obsolete": state.obsolete,
         }
         keep(self._file, json.dumps(found, separators=(",", ":")).encode())

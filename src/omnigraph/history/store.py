@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from omnigraph.compute.ulids import new_ulid
 from omnigraph.diagnostics import did_you_mean
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 
 MANIFEST = "__manifest"
 
-#: Obsolete rows (beyond one per table) at which a publish drops them, with old versions of the
-#: manifest; and how many versions it keeps.
-_PRUNE_AT = 64
+#: After so many versions of the manifest, a publish drops rows that say nothing any more, and old
+#: versions; and how many versions it keeps. Whoever makes the version does it, whatever it knows.
+_PRUNE_EVERY = 64
 _KEEP_VERSIONS = 64
 
 
@@ -320,6 +320,7 @@ class History:
         ledger, rows = self._ledger.read(
             native(branch),
             STATE_FILTER,
+            head_id(branch),
             version=version,
             since=None if base is None else base.ledger,
         )
@@ -441,9 +442,8 @@ class History:
         """
         changed = list(tables)
         rows = [version_row(t) for t in changed] + commit_rows(commit)
-        head = head_id(commit.branch)
         self.confirm(base.epoch)
-        ledger = self._ledger.publish(base.ledger, as_table(rows), replaced=head)
+        ledger = self._ledger.publish(base.ledger, as_table(rows))
         if ledger.version != base.ledger.version + 1:
             # Something that does not conflict was published in between, such as a tag.
             return self.read(base.name)
@@ -452,11 +452,13 @@ class History:
             base.epoch, base.name, base.identity, commit.id, state, base.format, ledger
         )
         self._see(published)
-        if state.obsolete > _PRUNE_AT + len(state.tables):
-            self._ledger.prune(ledger, obsolete_filter(state), _KEEP_VERSIONS)
-            with self._guard:
-                # The next reader counts anew what is left.
-                self._cache.pop(base.name, None)
+        if ledger.version // _PRUNE_EVERY > base.ledger.version // _PRUNE_EVERY:
+            pruned = self._ledger.prune(ledger, obsolete_filter(state), _KEEP_VERSIONS)
+            if pruned is None:
+                return self.read(base.name)
+            state = structs.replace(state, version=pruned.version)
+            published = structs.replace(published, state=state, ledger=pruned)
+            self._see(published)
         return published
 
     def set_tag(self, name: str, commit_id: str | None) -> None:

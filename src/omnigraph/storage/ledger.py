@@ -13,6 +13,7 @@ from typing import Any
 
 import lance
 import pyarrow as pa
+import pyarrow.compute as pc
 from lance import LanceDataset, LanceOperation, Transaction
 from lance.commit import CommitConflictError
 from lance.dataset import Session  # type: ignore[attr-defined]
@@ -23,7 +24,7 @@ from omnigraph.storage.forks import use_storage
 from omnigraph.storage.links import refuse_links_to
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
-from omnigraph.storage.patch import address, new_fragments, without
+from omnigraph.storage.patch import OFFSET_BITS, address, fragment_of, new_fragments, without
 from omnigraph.storage.pruning import drop_versions
 from omnigraph.storage.table_ref import PRIMARY_KEY, ROW_ADDRESS, TableRef
 from omnigraph.storage.tables import FILE_FORMAT, clear_fork, table_errors
@@ -32,6 +33,9 @@ from omnigraph.storage.tiers import stage_tier_merge, with_merge
 _KEY = "object_id"
 _CONFLICTS = ("Too many concurrent writers", "concurrent transaction", "conflict")
 _READ_ATTEMPTS = 5
+#: The newest rows are written anew by every publish until they are so many. That is cheaper than a
+#: fragment for each, to be merged with others later.
+_TAIL_ROWS = 64
 #: What Lance may hold in memory of the ledger: only its newest version is ever read.
 _CACHE_BYTES = 4 << 20
 
@@ -40,16 +44,21 @@ _CACHE_BYTES = 4 << 20
 class LedgerVersion:
     """One version of the ledger on one of its branches.
 
-    `places` has the address of each row that was read with it.
+    Attributes:
+        head: The key of the row that all publishers replace.
     """
 
     branch: str | None
     version: int
     metadata: dict[str, str]
-    places: Mapping[str, int]
+    head: str
     _dataset: Any
-    #: The names of its files, and the fragments that they are.
+    #: The names of its files.
     _files: frozenset[str]
+    #: The address of the head row; None if it is not there, or nobody has looked.
+    _place: int | None = None
+    #: All rows of the fragment that has the head row, if they are few.
+    _tail: pa.Table | None = None
 
 
 class Ledger:
@@ -94,24 +103,37 @@ class Ledger:
         self,
         branch: str | None,
         where: str,
+        head: str = "",
         *,
         version: int | None = None,
         since: LedgerVersion | None = None,
     ) -> tuple[LedgerVersion, pa.Table]:
-        """A version on a branch, with the places of the rows that match, and these rows.
+        """A version on a branch, and its rows that match.
 
         Args:
             branch: The branch.
-            where: Which rows to read.
+            where: Which rows to read. With `since`, rows that do not match are returned, too.
+            head: The key of the row that publishers replace, if there is one.
             version: The version; the newest unless it is given.
             since: A version that was read before: only rows in files that it did not have are
                 read. Rows that moved to another file are read again.
         """
         dataset, rows = self._scan(branch, where, version, since, with_row_address=True)
-        places = dict(zip(rows[_KEY].to_pylist(), rows[ROW_ADDRESS].to_pylist(), strict=True))
-        if since is not None:
-            places = {**since.places, **places}
-        return self._as_version(branch, dataset, places), rows
+        row = pc.index(rows[_KEY], head).as_py()
+        place = tail = None
+        if row >= 0:
+            place = rows[ROW_ADDRESS][row].as_py()
+        elif since is not None:
+            place, tail = since._place, since._tail
+        if since is not None and place is not None:
+            fragment = fragment_of(place)
+            if row >= 0:
+                owners = pc.shift_right(rows[ROW_ADDRESS], pa.scalar(OFFSET_BITS, pa.uint64()))
+                tail = rows.filter(pc.equal(owners, pa.scalar(fragment, pa.uint64())))
+                tail = tail.drop_columns([ROW_ADDRESS]).cast(dataset.schema)
+            if tail is not None and tail.num_rows != dataset.get_fragment(fragment).count_rows():
+                tail = None
+        return self._as_version(branch, dataset, head, place, tail), rows
 
     def rows(self, branch: str | None, where: str) -> pa.Table:
         """The rows of the newest version on a branch that match."""
@@ -137,7 +159,10 @@ class Ledger:
             try:
                 with self._errors():
                     rows = dataset.scanner(
-                        filter=where, with_row_address=with_row_address, fragments=fragments
+                        # What is new is little: a filter would cost more than it saves.
+                        filter=where if fragments is None else None,
+                        with_row_address=with_row_address,
+                        fragments=fragments,
                     ).to_table()
                 return dataset, rows
             except StorageError:
@@ -148,28 +173,23 @@ class Ledger:
                     raise
         raise AssertionError("unreachable")
 
-    def publish(
-        self, base: LedgerVersion, rows: pa.Table, replaced: str | None = None
-    ) -> LedgerVersion:
+    def publish(self, base: LedgerVersion, rows: pa.Table) -> LedgerVersion:
         """Insert or replace rows, by `object_id`, on top of a version that was read.
 
-        Args:
-            base: What the rows were made from.
-            rows: The rows.
-            replaced: The only row that is replaced, if that is known: it makes publishing faster.
+        Of the rows with the base's head none may replace another one but the head.
 
         Raises:
             ReadSetConflict: Somebody else changed the same rows since `base`.
         """
         try:
-            if replaced is not None and replaced in base.places:
-                return self._replace(base, rows, replaced)
+            if base._place is not None and pc.index(rows[_KEY], base.head).as_py() >= 0:
+                return self._replace(base, base._place, rows)
             # A merge moves the dataset it is called on: `base` has to stay what it is.
             dataset = self._checkout(base)
             merge = dataset.merge_insert(_KEY)
             merge = merge.when_matched_update_all().when_not_matched_insert_all()
             merge.conflict_retries(0).execute(rows)
-            return self._as_version(base.branch, dataset, {})
+            return self._as_version(base.branch, dataset, base.head)
         except CommitConflictError as error:
             raise _overtaken() from error
         except OSError as error:
@@ -189,29 +209,38 @@ class Ledger:
             raise _overtaken() from error
         return dataset
 
-    def _replace(self, base: LedgerVersion, rows: pa.Table, replaced: str) -> LedgerVersion:
-        """Publish new rows and one that replaces a row whose place is known.
+    def _replace(self, base: LedgerVersion, place: int, rows: pa.Table) -> LedgerVersion:
+        """Publish new rows, and the head in place of the one at an address.
 
         This is what a merge would do, without the join that finds out. Two writers who replace
-        the same row conflict, because both delete it from the same fragment.
+        the same head conflict, because both change its fragment: it is written anew together with
+        the new rows while it is small, else the row is deleted from it.
         """
         dataset: LanceDataset = base._dataset
-        updated, emptied = without(dataset, [base.places[replaced]])
+        rows = rows.cast(dataset.schema)
+        fragment = fragment_of(place)
+        tail = base._tail
+        if tail is not None and tail.num_rows + rows.num_rows <= _TAIL_ROWS:
+            others = tail.filter(pc.not_equal(tail[_KEY], base.head))
+            rows = pa.concat_tables([others, rows]).combine_chunks()
+            updated, emptied = [], [fragment]
+        else:
+            updated, emptied = without(dataset, [place])
+            tail = None
         operation = LanceOperation.Update(
             removed_fragment_ids=emptied,
             updated_fragments=updated,
             new_fragments=new_fragments(dataset, rows, base.branch),
             update_mode="rewrite_rows",
         )
-        busy = [*emptied, *(fragment.id for fragment in updated)]
-        merge = stage_tier_merge(dataset, base.branch, busy)
+        merge = None if tail is not None else stage_tier_merge(dataset, base.branch, [fragment])
         if merge is not None:
             operation = with_merge(operation, merge, [])
         transaction = Transaction(read_version=base.version, operation=operation)
         made = LanceDataset.commit(dataset, transaction, max_retries=0)
         newest = max(f.fragment_id for f in made.get_fragments())
-        place = address(newest, rows[_KEY].to_pylist().index(replaced))
-        return self._as_version(base.branch, made, {**base.places, replaced: place})
+        new_place = address(newest, pc.index(rows[_KEY], base.head).as_py())
+        return self._as_version(base.branch, made, base.head, new_place, rows)
 
     def set_metadata(self, branch: str | None, values: dict[str, str | None]) -> None:
         """Change the schema's metadata."""
@@ -232,10 +261,11 @@ class Ledger:
         with self._errors():
             self._open(branch).update_field_metadata({_KEY: {PRIMARY_KEY: "true"}})
 
-    def prune(self, base: LedgerVersion, obsolete: str, keep_versions: int) -> None:
+    def prune(self, base: LedgerVersion, obsolete: str, keep_versions: int) -> LedgerVersion | None:
         """Drop rows that are obsolete, and all but the newest versions of the ledger.
 
-        What a branch of the ledger still refers to is kept.
+        What a branch of the ledger still refers to is kept. Returns the version without these
+        rows, or None if that is not known.
 
         Args:
             base: The newest version. Nothing happens if another one was published meanwhile.
@@ -253,10 +283,11 @@ class Ledger:
                 try:
                     dataset = LanceDataset.commit(dataset, fence, max_retries=0)
                 except CommitConflictError:
-                    return
+                    return None
             # Again on a newer version it would drop rows that were published since.
             dataset.delete(obsolete, conflict_retries=0)
             drop_versions(Objects(self.location), self._ref(base.branch), dataset, keep_versions)
+        return self._as_version(base.branch, dataset, base.head, base._place)
 
     # --- branches ---
 
@@ -302,12 +333,18 @@ class Ledger:
             raise StorageError(f"{address}: {_line(error)}", transient=True) from error
 
     def _as_version(
-        self, branch: str | None, dataset: LanceDataset, places: Mapping[str, int]
+        self,
+        branch: str | None,
+        dataset: LanceDataset,
+        head: str,
+        place: int | None = None,
+        tail: pa.Table | None = None,
     ) -> LedgerVersion:
         dataset = settled(self._ref(branch), dataset)
         metadata = _texts(dataset.schema.metadata)
         files = frozenset(f.metadata.files[0]._path for f in dataset.get_fragments())
-        return LedgerVersion(branch, int(dataset.version), metadata, places, dataset, files)
+        version = int(dataset.version)
+        return LedgerVersion(branch, version, metadata, head, dataset, files, place, tail)
 
     def _ref(self, branch: str | None) -> TableRef:
         return TableRef(self._path, branch)

@@ -23,7 +23,7 @@ from omnigraph.storage.staged import FILE_FORMAT, ROWS_PER_FRAGMENT, StagedWrite
 from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID
 
 #: An address is the fragment's id, and in these bits the row's place in the fragment.
-_OFFSET_BITS = 32
+OFFSET_BITS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,12 @@ def keep_row_ids(fragments: list[Any], row_ids: pa.ChunkedArray) -> None:
 
 def address(fragment: int, offset: int) -> int:
     """The address of a row."""
-    return fragment << _OFFSET_BITS | offset
+    return fragment << OFFSET_BITS | offset
+
+
+def fragment_of(address: int) -> int:
+    """The id of the fragment that has the row with an address."""
+    return address >> OFFSET_BITS
 
 
 def without(dataset: LanceDataset, addresses: npt.ArrayLike) -> tuple[list[Any], list[int]]:
@@ -164,8 +169,8 @@ def without(dataset: LanceDataset, addresses: npt.ArrayLike) -> tuple[list[Any],
 
 def _by_fragment(addresses: npt.NDArray[np.uint64]) -> Iterator[tuple[int, list[int]]]:
     ordered = np.sort(addresses)
-    ids = ordered >> np.uint64(_OFFSET_BITS)
-    offsets = ordered & np.uint64((1 << _OFFSET_BITS) - 1)
+    ids = ordered >> np.uint64(OFFSET_BITS)
+    offsets = ordered & np.uint64((1 << OFFSET_BITS) - 1)
     starts = np.flatnonzero(np.r_[True, ids[1:] != ids[:-1]])
     for start, part in zip(starts, np.split(offsets, starts[1:]), strict=True):
         yield int(ids[start]), part.tolist()
