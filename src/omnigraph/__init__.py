@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.blobs import BlobStream
     from omnigraph.writes.audit import Recovery
     from omnigraph.writes.mutate import MutationResult, TypeCounts
-    from omnigraph.writes.protocol import TableOutcome, WriteResult
+    from omnigraph.writes.request import TableOutcome, WriteResult
 
 __version__ = "0.1.0"
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from omnigraph.writes.audit import Recovery
     from omnigraph.writes.batches import Batches
     from omnigraph.writes.mutate import MutationResult
-    from omnigraph.writes.protocol import WriteResult
+    from omnigraph.writes.request import WriteResult
 
 LoadMode = Literal["append", "merge", "overwrite"]
 #: A load of so many rows builds indexes afterwards.

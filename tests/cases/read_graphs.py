@@ -33,7 +33,8 @@ from omnigraph.query.search import postings, reading, texts
 from omnigraph.storage import kept
 from omnigraph.storage.tables import StagedWrite, Tables, TableSnapshot
 from omnigraph.writes.batches import Batches
-from omnigraph.writes.protocol import TableOutcome, WriteRequest, write
+from omnigraph.writes.protocol import write
+from omnigraph.writes.request import TableOutcome, WriteRequest
 
 FOLDER = Path(__file__).parent / "read" / "graphs"
 #: Every graph has this type beside its own, for commits that no query notices.
@@ -197,6 +198,7 @@ class _Compaction:
     kind = "compaction"
     is_empty = False
     outcome = TableOutcome(0, 0, 0)
+    footprint = None
 
     def stage(self, tables: Tables, snapshot: TableSnapshot) -> StagedWrite | None:
         return tables.stage_compaction(snapshot)

@@ -30,7 +30,7 @@ def test_a_published_state_is_what_reading_it_gives(place: Location):
     history = History(place)
     for _ in range(20):
         base = history.read()
-        published = history.publish(base, commit_on(base), base.state.tables.values())
+        published = history.publish(base, [commit_on(base)], base.state.tables.values())
         again = History(place).read()
         assert (published.head, published.state.tables) == (again.head, again.state.tables)
 
@@ -39,7 +39,7 @@ def test_a_tag_that_was_set_in_between_is_in_the_published_state(place: Location
     mine, other = History(place), History(place)
     base = mine.read()
     other.set_tag("first", base.head)
-    published = mine.publish(base, commit_on(base), [])
+    published = mine.publish(base, [commit_on(base)], [])
     assert dict(published.state.tags) == {"first": base.head}
     assert mine.read().state.tags == published.state.tags
 
@@ -47,7 +47,7 @@ def test_a_tag_that_was_set_in_between_is_in_the_published_state(place: Location
 def test_two_commits_on_one_head_conflict(place: Location):
     mine, other = History(place), History(place)
     base, same = mine.read(), other.read()
-    won = other.publish(same, commit_on(same), [])
+    won = other.publish(same, [commit_on(same)], [])
     with pytest.raises(ReadSetConflict):
-        mine.publish(base, commit_on(base), [])
+        mine.publish(base, [commit_on(base)], [])
     assert mine.read().head == won.head

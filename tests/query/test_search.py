@@ -28,7 +28,8 @@ from omnigraph.query.search import pieces, postings, reading, texts, vectors
 from omnigraph.query.search.texts import TextColumn
 from omnigraph.query.search.words import Words
 from omnigraph.storage.tables import IndexSpec
-from omnigraph.writes.protocol import WriteRequest, write
+from omnigraph.writes.protocol import write
+from omnigraph.writes.request import WriteRequest
 
 SCHEMA = """
 interface Readable { body: String? }

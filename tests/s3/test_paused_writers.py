@@ -193,24 +193,24 @@ def test_a_paused_recovery_leaves_nothing_of_its_own(
     check_one(template, tmp_path, place, scenario, "recovery.table_restoring", end=end, dead="half")
 
 
-@pytest.mark.parametrize("replaced", ["counter", None], ids=["by place", "by key"])
+@pytest.mark.parametrize("replaced", ["counter", ""], ids=["by place", "by key"])
 @pytest.mark.parametrize("branch", [None, "b"])
 def test_a_publish_that_comes_late_is_refused_even_if_versions_were_dropped(
-    place: str, branch: str | None, replaced: str | None
+    place: str, branch: str | None, replaced: str
 ) -> None:
     ledger = Ledger(Location.of(place), "ledger")
     ledger.create(entries({"counter": 0}))
     ledger.create_branch("b", None)
-    stale = ledger.read(branch, "true")[0]
+    stale = ledger.read(branch, "true", replaced)[0]
     # Versions that a branch was made from are not dropped, so the late publish finds its own.
     ledger.create_branch("c", branch)
     for number in range(1, 7):
-        now = ledger.read(branch, "true")[0]
-        ledger.publish(now, entries({"counter": number}), "counter")
+        now = ledger.read(branch, "true", "counter")[0]
+        ledger.publish(now, entries({"counter": number}))
         if number == 4:
             ledger.prune(ledger.read(branch, "true")[0], "false", 2)
     with pytest.raises(ReadSetConflict):
-        ledger.publish(stale, entries({"counter": 99, "late": 1}), replaced)
+        ledger.publish(stale, entries({"counter": 99, "late": 1}))
     _, rows = ledger.read(branch, "true")
     assert rows.select(["object_id", "value"]).to_pylist() == [{"object_id": "counter", "value": 6}]
     assert ledger.metadata(branch) == {"format": "1"} and ledger.has_key(branch)

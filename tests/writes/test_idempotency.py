@@ -130,16 +130,16 @@ def test_a_key_belongs_to_one_request(graph: Graph, kind: str) -> None:
 def test_a_commit_without_a_digest_answers_every_request(
     graph: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = manifest.commit_rows
+    row = manifest.commit_row
 
-    def as_before(commit: manifest.Commit) -> list[dict[str, Any]]:
-        found = rows(commit)
-        assert '"request_digest":"' in found[0]["metadata"]
-        start, _, rest = found[0]["metadata"].partition('"request_digest":"')
-        found[0]["metadata"] = start + rest.partition('",')[2]
+    def as_before(commit: manifest.Commit) -> dict[str, Any]:
+        found = row(commit)
+        assert '"request_digest":"' in found["metadata"]
+        start, _, rest = found["metadata"].partition('"request_digest":"')
+        found["metadata"] = start + rest.partition('",')[2]
         return found
 
-    monkeypatch.setattr("omnigraph.history.store.commit_rows", as_before)
+    monkeypatch.setattr("omnigraph.history.store.commit_row", as_before)
     graph.mutate(ADD, params={"n": "Ada"}, idempotency_key="k")
     assert graph.mutate(ADD, params={"n": "Bob"}, idempotency_key="k").repeated
 

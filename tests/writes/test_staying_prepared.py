@@ -12,7 +12,7 @@ from omnigraph import failpoints
 from omnigraph.errors import ReadSetConflict, ValidationError
 from omnigraph.graph import Graph, init
 from omnigraph.maintenance.indexes import ensure_indices
-from omnigraph.writes import protocol
+from omnigraph.writes import prepared
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  mail: String?  @unique(mail) }
@@ -44,13 +44,13 @@ class Overtaken:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.prepared = 0
-        self._stage = protocol._stage
+        self._stage = prepared._stage
 
         def counted(*arguments):
             self.prepared += 1
             return self._stage(*arguments)
 
-        monkeypatch.setattr(protocol, "_stage", counted)
+        monkeypatch.setattr(prepared, "_stage", counted)
 
     def by(self, work: Callable[[], object]):
         left = [work]

@@ -14,7 +14,8 @@ from omnigraph.history.manifest import (
     Commit,
     PublishedTable,
     TableIdentity,
-    commit_rows,
+    commit_row,
+    head_row,
     table_row,
     version_row,
 )
@@ -86,7 +87,7 @@ def init_repository(
             changes={t.identity: (t.version, t.branch, t.rows) for t in published},
         )
         rows = [table_row(t.key, t.identity, t.path) for t in published]
-        rows += [version_row(t) for t in published] + commit_rows(genesis)
+        rows += [*map(version_row, published), commit_row(genesis), head_row(genesis)]
         history.create(rows)
         failpoints.hit("init.manifest_created")
         objects.delete(INIT_CLAIM)

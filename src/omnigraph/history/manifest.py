@@ -264,8 +264,8 @@ def head_id(branch: str) -> str:
     return f"graph_head:{branch}"
 
 
-def commit_rows(commit: Commit) -> list[dict[str, Any]]:
-    """A commit and the head of its branch."""
+def commit_row(commit: Commit) -> dict[str, Any]:
+    """A commit."""
     details = {
         "parents": list(commit.parents),
         "actor": commit.actor,
@@ -275,23 +275,24 @@ def commit_rows(commit: Commit) -> list[dict[str, Any]]:
         "request_digest": commit.request_digest,
         "changes": {str(i): list(change) for i, change in commit.changes.items()},
     }
-    head = {"head_commit_id": commit.id}
-    return [
-        {
-            "object_id": commit.id,
-            "object_type": "graph_commit",
-            "metadata": json.dumps(details, separators=(",", ":")),
-            "table_key": "",
-            "table_version": commit.manifest_version,
-            "table_branch": commit.branch,
-        },
-        {
-            "object_id": head_id(commit.branch),
-            "object_type": "graph_head",
-            "metadata": json.dumps(head, separators=(",", ":")),
-            "table_key": "",
-        },
-    ]
+    return {
+        "object_id": commit.id,
+        "object_type": "graph_commit",
+        "metadata": json.dumps(details, separators=(",", ":")),
+        "table_key": "",
+        "table_version": commit.manifest_version,
+        "table_branch": commit.branch,
+    }
+
+
+def head_row(commit: Commit) -> dict[str, Any]:
+    """The head of a branch: its newest commit."""
+    return {
+        "object_id": head_id(commit.branch),
+        "object_type": "graph_head",
+        "metadata": json.dumps({"head_commit_id": commit.id}, separators=(",", ":")),
+        "table_key": "",
+    }
 
 
 def tag_row(name: str, commit_id: str | None) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.history.manifest import TableIdentity
@@ -19,6 +19,7 @@ from omnigraph.storage.control import read_control
 from omnigraph.storage.links import refuse_links
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import EffectLock, LockTimes, effect_lock
+from omnigraph.storage.turns import Turns
 
 if TYPE_CHECKING:
     from omnigraph.storage.objects import Objects
@@ -42,6 +43,8 @@ class Repository(Struct, frozen=True, dict=True, eq=False):
     catalog: Catalog
     lock_times: LockTimes
     external_blobs: tuple[str, ...] = ()
+    #: The writes of this process that wait for the effect lock.
+    turns: Turns[Any] = field(default_factory=Turns)
 
     @cached_property
     def objects(self) -> Objects:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -28,9 +28,10 @@ from omnigraph.history.manifest import (
     TableIdentity,
     advance,
     as_table,
-    commit_rows,
+    commit_row,
     fold,
     head_id,
+    head_row,
     obsolete_filter,
     parse_commit,
     tag_row,
@@ -430,18 +431,24 @@ class History:
     # --- publishing ---
 
     def publish(
-        self, base: BranchState, commit: Commit, tables: Iterable[PublishedTable]
+        self, base: BranchState, commits: Sequence[Commit], tables: Iterable[PublishedTable]
     ) -> BranchState:
-        """Publish new versions of tables in one commit on top of a state that was read.
+        """Publish new versions of tables on top of a state that was read.
 
         The caller holds the effect lock. Still, what decides is the compare-and-swap on the
         branch's head row.
+
+        Args:
+            base: The state.
+            commits: One commit, or several that follow each other and become visible together.
+            tables: The tables as they are after the last one.
 
         Raises:
             ReadSetConflict: The branch has another head by now.
         """
         changed = list(tables)
-        rows = [version_row(t) for t in changed] + commit_rows(commit)
+        commit = commits[-1]
+        rows = [*map(version_row, changed), *map(commit_row, commits), head_row(commit)]
         self.confirm(base.epoch)
         ledger = self._ledger.publish(base.ledger, as_table(rows))
         if ledger.version != base.ledger.version + 1:

@@ -15,7 +15,8 @@ from omnigraph.history.repository import Repository
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.language.types import Scalar, ValueType
 from omnigraph.storage.tables import IndexKind, IndexSpec, StagedWrite, Tables, TableSnapshot
-from omnigraph.writes.protocol import TableOutcome, WriteRequest, WriteResult, write
+from omnigraph.writes.protocol import write
+from omnigraph.writes.request import TableOutcome, WriteRequest, WriteResult
 from omnigraph.writes.view import View
 
 
@@ -39,6 +40,11 @@ class IndexChange:
     def outcome(self) -> TableOutcome:
         """Rows stay as they are."""
         return TableOutcome(0, 0, 0)
+
+    @property
+    def footprint(self) -> None:
+        """Others must not move rows under an index."""
+        return None
 
     def stage(self, tables: Tables, snapshot: TableSnapshot) -> StagedWrite | None:
         """Build them beside the table."""

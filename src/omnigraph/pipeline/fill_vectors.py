@@ -34,7 +34,8 @@ from omnigraph.storage.staged import ROWS_PER_FRAGMENT
 from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, TableRef, TableSnapshot
 from omnigraph.writes.digests import request_digest
 from omnigraph.writes.mutate import MutationResult, TypeCounts
-from omnigraph.writes.protocol import Change, TableOutcome, WriteRequest, write
+from omnigraph.writes.protocol import write
+from omnigraph.writes.request import Change, TableOutcome, WriteRequest
 from omnigraph.writes.view import View
 
 #: So many bytes of rows are gathered before they are written.

@@ -37,7 +37,8 @@ from omnigraph.settings import Settings
 from omnigraph.storage.bulk import WrittenFile, delete_files, move_files, stage_files
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.tables import StagedWrite, TableRef, Tables, TableSnapshot
-from omnigraph.writes.protocol import Change, TableOutcome, WriteRequest, write
+from omnigraph.writes.protocol import write
+from omnigraph.writes.request import Change, TableOutcome, WriteRequest
 from omnigraph.writes.rules.cardinality import is_bounded
 from omnigraph.writes.rules.violations import load_refusal
 from omnigraph.writes.view import View
@@ -542,6 +543,11 @@ class BulkChange:
     def is_empty(self) -> bool:
         """True when the table stays as it is."""
         return not self.files and not self.replaces_all
+
+    @property
+    def footprint(self) -> None:
+        """The rows are in files."""
+        return None
 
     def stage(self, tables: Tables, snapshot: TableSnapshot) -> StagedWrite | None:
         """Stage the files; those of a table that is forked only now move to the fork."""

@@ -131,7 +131,8 @@ class Ledger:
                 owners = pc.shift_right(rows[ROW_ADDRESS], pa.scalar(OFFSET_BITS, pa.uint64()))
                 tail = rows.filter(pc.equal(owners, pa.scalar(fragment, pa.uint64())))
                 tail = tail.drop_columns([ROW_ADDRESS]).cast(dataset.schema)
-            if tail is not None and tail.num_rows != dataset.get_fragment(fragment).count_rows():
+            found = dataset.get_fragment(fragment)
+            if tail is not None and (found is None or tail.num_rows != found.count_rows()):
                 tail = None
         return self._as_version(branch, dataset, head, place, tail), rows
 
@@ -220,10 +221,11 @@ class Ledger:
         rows = rows.cast(dataset.schema)
         fragment = fragment_of(place)
         tail = base._tail
+        updated: list[Any] = []
+        emptied = [fragment]
         if tail is not None and tail.num_rows + rows.num_rows <= _TAIL_ROWS:
             others = tail.filter(pc.not_equal(tail[_KEY], base.head))
             rows = pa.concat_tables([others, rows]).combine_chunks()
-            updated, emptied = [], [fragment]
         else:
             updated, emptied = without(dataset, [place])
             tail = None

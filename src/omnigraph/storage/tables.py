@@ -40,6 +40,7 @@ from omnigraph.storage.snapshot import (
 from omnigraph.storage.staged import FILE_FORMAT, ROWS_PER_FRAGMENT, Kind, StagedWrite, staged
 from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID, TableRef
 from omnigraph.storage.tiers import parts, stage_tier_merge, with_merge
+from omnigraph.storage.touched import TouchedIds
 from omnigraph.storage.version_file import next_row_id, transaction_id, version_path
 
 __all__ = [
@@ -81,9 +82,13 @@ class TableVersion:
 
 
 class Tables:
-    """All tables of one graph."""
+    """All tables of one graph.
 
-    __slots__ = ("_committed", "_ids", "_opened", "_roots", "_session", "location")
+    Attributes:
+        touched: What the last commits of this process have touched.
+    """
+
+    __slots__ = ("_committed", "_ids", "_opened", "_roots", "_session", "location", "touched")
 
     def __init__(self, location: Location) -> None:
         use_storage()
@@ -92,6 +97,7 @@ class Tables:
             index_cache_size_bytes=_INDEX_BYTES, metadata_cache_size_bytes=_METADATA_BYTES
         )
         self._ids = IdCache()
+        self.touched = TouchedIds()
         #: Versions that somebody holds, by path and number. None of branches: one of the same name,
         #: made later, has other tables under the same address.
         self._opened: WeakValueDictionary[tuple[str, int], TableSnapshot] = WeakValueDictionary()

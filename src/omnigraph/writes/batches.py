@@ -14,7 +14,8 @@ from omnigraph.language import EdgeType, NodeType
 from omnigraph.writes.conform import check_rows, conform
 from omnigraph.writes.delta import TableDelta, old_columns, split
 from omnigraph.writes.digests import request_digest
-from omnigraph.writes.protocol import WriteRequest, WriteResult, write
+from omnigraph.writes.protocol import write
+from omnigraph.writes.request import WriteRequest, WriteResult
 from omnigraph.writes.rules import Violations
 from omnigraph.writes.rules.write import check_keys
 from omnigraph.writes.view import View

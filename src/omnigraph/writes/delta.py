@@ -5,6 +5,7 @@ Every writer of rows ends in deltas: they are what is validated, counted and sta
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,8 +15,10 @@ import pyarrow.compute as pc
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.language.schema.arrow import table_schema
 from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, Patch, StagedWrite, Tables, TableSnapshot
-from omnigraph.writes.protocol import TableOutcome
+from omnigraph.writes.request import TableOutcome
 
+#: Writes of so many rows may share the lock with others, which are compared with all of them.
+_FEW_ROWS = 1024
 _PLACES = ((ROW_ID, pa.uint64()), (ROW_ADDRESS, pa.uint64()))
 
 
@@ -135,6 +138,14 @@ class TableDelta:
     def outcome(self) -> TableOutcome:
         """How many rows are new, replaced and gone."""
         return TableOutcome(self.new.num_rows, self.changed.num_rows, self.removed.num_rows)
+
+    @property
+    def footprint(self) -> Sequence[pa.Table] | None:
+        """The rows that it writes, replaces and removes, if they are few."""
+        rows = (self.rows, self.changed_from, self.removed)
+        if self.replaces_all or sum(r.num_rows for r in rows) > _FEW_ROWS:
+            return None
+        return rows
 
     def stage(self, tables: Tables, snapshot: TableSnapshot) -> StagedWrite | None:
         """Stage the delta on the version it was made for, or on a fork of that."""

@@ -146,7 +146,7 @@ def undo_strays(
         outcomes.append({"table": table.key, "from": above[-1].version, "to": table.version})
     text = "undid what was left by writes that had lost their lease"
     commit = recovery_commit(base, operation, text, restored)
-    publish(repository, lock, base, commit, restored)
+    publish(repository, lock, base, [commit], restored)
     outcome = Recovery(
         operation,
         commit.id,
@@ -174,13 +174,13 @@ def publish(
     repository: Repository,
     lock: EffectLock,
     base: BranchState,
-    commit: Commit,
+    commits: Sequence[Commit],
     tables: Sequence[PublishedTable],
 ) -> None:
     """Publish what became of an interrupted write."""
     lock.check()
     failpoints.hit("recovery.publishing")
-    repository.history.publish(base, commit, tables)
+    repository.history.publish(base, commits, tables)
     failpoints.hit("recovery.published")
 
 

@@ -25,7 +25,8 @@ from omnigraph.writes.deletion import Deletion
 from omnigraph.writes.delta import TableDelta
 from omnigraph.writes.digests import request_digest
 from omnigraph.writes.pending import Pending
-from omnigraph.writes.protocol import WriteRequest, write
+from omnigraph.writes.protocol import write
+from omnigraph.writes.request import WriteRequest
 from omnigraph.writes.rules import Violations
 from omnigraph.writes.rules.write import check_write
 from omnigraph.writes.view import View

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import ReadSetConflict
-from omnigraph.history.manifest import ManifestState
+from omnigraph.history.store import BranchState
 from omnigraph.language.values import show
 from omnigraph.storage.changes import changes_between
 from omnigraph.storage.snapshot import FEW_IDS
-from omnigraph.storage.tables import Tables, TableSnapshot
+from omnigraph.storage.tables import TableRef, Tables, TableSnapshot
 from omnigraph.writes.reads import LookUp, Read
 
 Reads = Mapping[str, Sequence[Read]]
@@ -25,16 +25,15 @@ _SHOWN = 3
 
 
 def recheck(
-    tables: Tables, branch: str, reads: Reads, then: ManifestState, now: ManifestState
+    tables: Tables, reads: Reads, base: BranchState, later: BranchState
 ) -> dict[str, pa.Array]:
     """Check that a write which was prepared on one state fits another, later one.
 
     Args:
         tables: The graph's tables.
-        branch: Where it is written to.
         reads: What it has read, by the type's name.
-        then: The state it was prepared on.
-        now: The state it is to be written on.
+        base: The state it was prepared on.
+        later: The state it is to be written on.
 
     Returns:
         By the type's name, the ids of rows that the write replaces and that have changed.
@@ -43,6 +42,7 @@ def recheck(
         ReadSetConflict: A row that it has read has changed, or it would read more rows now.
     """
     anew: dict[str, pa.Array] = {}
+    then, now = base.state, later.state
     for name, questions in reads.items():
         old, new = then.by_name(name), now.by_name(name)
         assert old is not None
@@ -50,6 +50,11 @@ def recheck(
             raise ReadSetConflict(f"{name} is gone since this write was prepared", changed=(name,))
         if (old.version, old.branch) == (new.version, new.branch):
             continue
+        if old.ref == new.ref:
+            versions = (later.identity, old.ref, old.version, new.version)
+            questions = [read for read in questions if not _is_untouched(tables, read, versions)]
+            if not questions:
+                continue
         before, after = tables.open(old.ref, old.version), tables.open(new.ref, new.version)
         questions = [read for read in questions if not _is_unchanged(read, before, after)]
         if not questions:
@@ -59,10 +64,17 @@ def recheck(
         changed = [rows for rows in (changes.before, changes.after) if rows.num_rows]
         strict = [read for read in questions if not read.decides_anew]
         if ids := _seen(strict, changed):
-            raise clash(branch, name, old.key, ids)
+            raise clash(later.name, name, old.key, ids)
         if ids := _seen([read for read in questions if read.decides_anew], changed):
             anew[name] = pa.array(ids, pa.utf8())
     return anew
+
+
+def _is_untouched(tables: Tables, read: Read, versions: tuple[str, TableRef, int, int]) -> bool:
+    """True when commits of this process, which touched other ids, are all that has happened."""
+    if not isinstance(read, LookUp) or read.column != "id" or len(read.values) > FEW_IDS:
+        return False
+    return tables.touched.is_untouched(*versions, read.values.to_pylist())
 
 
 def _is_unchanged(read: Read, before: TableSnapshot, after: TableSnapshot) -> bool:

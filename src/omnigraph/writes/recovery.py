@@ -9,14 +9,14 @@ writer may only have been paused: `fencing` keeps out what it still does.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from omnigraph import failpoints
 from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import NotFound, ReadSetConflict, RecoveryRequired
-from omnigraph.history.manifest import MAIN, Commit, PublishedTable
+from omnigraph.history.manifest import MAIN, Commit, PublishedTable, TableIdentity
 from omnigraph.history.names import is_internal
 from omnigraph.history.repository import Repository
 from omnigraph.history.store import BranchState
@@ -81,7 +81,7 @@ def recover(repository: Repository, lock: EffectLock, sidecar: Sidecar) -> Recov
         _put_back(repository, lock, base, sidecar, new_ulid(), fence=False)
         _drop_forks(repository, lock, sidecar)
         return _conclude(repository, sidecar, kind, visible, _versions(sidecar))
-    if base.head == sidecar.head and all(_is_done(repository, table) for table in sidecar.tables):
+    if base.head == sidecar.head and all(_is_done(repository, steps) for steps in sidecar.by_table):
         return _roll_forward(repository, lock, base, sidecar)
     return _roll_back(repository, lock, base, sidecar)
 
@@ -98,29 +98,37 @@ def _visible_outcome(repository: Repository, base: BranchState, sidecar: Sidecar
     return None
 
 
-def _is_done(repository: Repository, table: SidecarTable) -> bool:
-    """True when the planned commit, and nothing else, came on top of the expected version."""
+def _is_done(repository: Repository, steps: Sequence[SidecarTable]) -> bool:
+    """True when the planned commits, and nothing else, came on top of the expected version."""
+    table = steps[0]
     if table.fork_of is not None and table.branch not in repository.tables.branches(table.path):
         return False
     above = repository.tables.versions_after(table.ref, table.expected_version)
-    return [version.transaction_id for version in above] == [table.transaction_id]
+    return [version.transaction_id for version in above] == _transactions(steps)
+
+
+def _transactions(steps: Sequence[SidecarTable]) -> list[str]:
+    return [table.transaction_id for table in steps]
 
 
 def _roll_forward(
     repository: Repository, lock: EffectLock, base: BranchState, sidecar: Sidecar
 ) -> Recovery:
     """All effects are there: publish them as the dead writer would have."""
-    published = []
-    for table in sidecar.tables:
-        version = table.expected_version + 1
-        rows = table.rows
-        if rows is None:
-            rows = repository.tables.open(table.ref, version).count()
-        published.append(as_published(table, version, rows))
-    commit = planned_commit(sidecar, base, published)
-    publish(repository, lock, base, commit, published)
-    outcomes = [(table, table.expected_version + 1) for table in sidecar.tables]
-    return _conclude(repository, sidecar, "RolledForward", commit.id, outcomes)
+    published: list[list[PublishedTable]] = []
+    newest: dict[TableIdentity, PublishedTable] = {}
+    for planned in sidecar.commits:
+        published.append([])
+        for table in planned.tables:
+            version, rows = table.expected_version + 1, table.rows
+            if rows is None:
+                rows = repository.tables.open(table.ref, version).count()
+            newest[table.table] = as_published(table, version, rows)
+            published[-1].append(newest[table.table])
+    commits = planned_commits(sidecar, base, published)
+    publish(repository, lock, base, commits, list(newest.values()))
+    outcomes = [(steps[0], steps[-1].expected_version + 1) for steps in sidecar.by_table]
+    return _conclude(repository, sidecar, "RolledForward", commits[-1].id, outcomes)
 
 
 def _roll_back(
@@ -128,8 +136,8 @@ def _roll_back(
 ) -> Recovery:
     """Some effects are missing, or the branch moved on: undo the effects that are there."""
     moved = False
-    for table in sidecar.tables:
-        moved |= _has_moved(repository, base, sidecar, table)
+    for steps in sidecar.by_table:
+        moved |= _has_moved(repository, base, sidecar, steps)
     commit = _put_back(
         repository,
         lock,
@@ -142,18 +150,19 @@ def _roll_back(
     if not moved:
         return _conclude(repository, sidecar, "Discarded", commit, [])
     # The log tells the version whose content is back, not the commit that brought it back.
-    outcomes = [(table, table.expected_version) for table in sidecar.tables]
+    outcomes = [(steps[0], steps[0].expected_version) for steps in sidecar.by_table]
     return _conclude(repository, sidecar, "RolledBack", commit, outcomes)
 
 
 def _has_moved(
-    repository: Repository, base: BranchState, sidecar: Sidecar, table: SidecarTable
+    repository: Repository, base: BranchState, sidecar: Sidecar, steps: Sequence[SidecarTable]
 ) -> bool:
     """True when there is something to undo.
 
     Raises:
         RecoveryRequired: Another program wrote to the table.
     """
+    table = steps[0]
     now = base.state.tables.get(table.table)
     version = table.expected_version
     if now is not None and now.ref == table.ref:
@@ -161,7 +170,7 @@ def _has_moved(
     elif table.fork_of is None or table.branch not in repository.tables.branches(table.path):
         return False
     above = repository.tables.versions_after(table.ref, version)
-    if are_explained(repository, above, (table.transaction_id,)):
+    if are_explained(repository, above, _transactions(steps)):
         return bool(above)
     raise RecoveryRequired(
         f"{table.key} moved from version {version} to {above[-1].version} in a way that the"
@@ -183,11 +192,11 @@ def _put_back(
 ) -> str | None:
     """Give the tables that the branch has its published content; gives the commit, if any."""
     restored: list[PublishedTable] = []
-    for table in sidecar.tables:
+    for steps in sidecar.by_table:
+        table, own = steps[0], _transactions(steps)
         now = base.state.tables.get(table.table)
         if now is None or now.ref != table.ref:
             continue
-        own = (table.transaction_id,)
         head = put_back(
             repository, lock, table.ref, now.version, table.restore_id, own, fence=fence
         )
@@ -197,14 +206,14 @@ def _put_back(
         return None
     text = f"rolled back the interrupted write {sidecar.operation_id}"
     commit = recovery_commit(base, commit_id, text, restored)
-    publish(repository, lock, base, commit, restored)
+    publish(repository, lock, base, [commit], restored)
     return commit_id
 
 
 def _drop_forks(repository: Repository, lock: EffectLock, sidecar: Sidecar) -> None:
     """Remove forks that the write made and that its branch does not read."""
     state = repository.history.read(sidecar.branch).state
-    for table in sidecar.tables:
+    for table, *_ in sidecar.by_table:
         if table.fork_of is None or table.branch is None:
             continue
         published = state.tables.get(table.table)
@@ -229,7 +238,10 @@ def reclaim_fork(repository: Repository, lock: EffectLock, path: str, name: str)
 
 
 def _versions(sidecar: Sidecar) -> list[tuple[SidecarTable, int]]:
-    return [(t, t.version if t.version is not None else t.expected_version) for t in sidecar.tables]
+    return [
+        (steps[0], steps[0].expected_version if steps[-1].version is None else steps[-1].version)
+        for steps in sidecar.by_table
+    ]
 
 
 def _conclude(
@@ -265,17 +277,24 @@ def as_published(table: SidecarTable, version: int, rows: int) -> PublishedTable
     return PublishedTable(table.table, table.key, table.path, version, table.branch, rows)
 
 
-def planned_commit(sidecar: Sidecar, base: BranchState, published: list[PublishedTable]) -> Commit:
-    """The commit that a sidecar announced."""
-    return Commit(
-        sidecar.commit_id,
-        (base.head,),
-        sidecar.branch,
-        sidecar.actor,
-        dt.datetime.now(dt.UTC),
-        sidecar.message,
-        base.ledger.version + 1,
-        sidecar.idempotency_key,
-        {t.identity: (t.version, t.branch, t.rows) for t in published},
-        sidecar.request_digest,
-    )
+def planned_commits(
+    sidecar: Sidecar, base: BranchState, published: Sequence[Sequence[PublishedTable]]
+) -> list[Commit]:
+    """The commits that a sidecar announced, with the tables that each of them has published."""
+    time = dt.datetime.now(dt.UTC)
+    parents = [base.head, *(planned.id for planned in sidecar.commits)]
+    return [
+        Commit(
+            planned.id,
+            (parent,),
+            sidecar.branch,
+            planned.actor,
+            time,
+            planned.message,
+            base.ledger.version + 1,
+            planned.idempotency_key,
+            {t.identity: (t.version, t.branch, t.rows) for t in tables},
+            planned.request_digest,
+        )
+        for parent, planned, tables in zip(parents, sidecar.commits, published, strict=False)
+    ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from omnigraph.errors import RecoveryRequired
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.objects import Objects
 
 FOLDER = "__recovery"
-_FORMAT = 1
+_FORMAT = 2
 
 
 class SidecarTable(Struct, frozen=True):
@@ -58,32 +58,67 @@ class SidecarTable(Struct, frozen=True):
         return TableIdentity.parse(self.identity)
 
 
-class Sidecar(Struct, frozen=True):
-    """A write in flight."""
+class PlannedCommit(Struct, frozen=True):
+    """A commit to be, and what it does to its tables."""
 
-    operation_id: str
+    id: str
     writer: str
-    branch: str
-    branch_identity: str
-    head: str
-    commit_id: str
-    rollback_commit_id: str
     actor: str | None
     message: str | None
     idempotency_key: str | None
-    started_at: str
+    request_digest: str | None
     tables: tuple[SidecarTable, ...]
+
+
+class Sidecar(Struct, frozen=True):
+    """Writes in flight that become visible together, each in a commit of its own.
+
+    Attributes:
+        head: The commit that the first one is made on.
+        commits: In the order in which they follow each other. Several may write to one table.
+    """
+
+    operation_id: str
+    branch: str
+    branch_identity: str
+    head: str
+    rollback_commit_id: str
+    started_at: str
+    commits: tuple[PlannedCommit, ...]
     phase: Literal["armed", "confirmed"] = "armed"
-    request_digest: str | None = None
+
+    @property
+    def commit_id(self) -> str:
+        """The last commit: when it is visible, all are."""
+        return self.commits[-1].id
+
+    @property
+    def writer(self) -> str:
+        """What wrote, for the audit log."""
+        return ", ".join(dict.fromkeys(commit.writer for commit in self.commits))
+
+    @property
+    def actor(self) -> str | None:
+        """Who wrote, for the audit log."""
+        return ", ".join(dict.fromkeys(c.actor for c in self.commits if c.actor)) or None
+
+    @property
+    def by_table(self) -> list[tuple[SidecarTable, ...]]:
+        """What is about to happen to each table, in the order in which it happens."""
+        found: dict[TableRef, list[SidecarTable]] = {}
+        for commit in self.commits:
+            for table in commit.tables:
+                found.setdefault(table.ref, []).append(table)
+        return [tuple(steps) for steps in found.values()]
 
     @property
     def path(self) -> str:
         """Where the sidecar is stored."""
         return _path(self.operation_id)
 
-    def confirmed(self, tables: tuple[SidecarTable, ...]) -> Sidecar:
-        """The same write with its resulting versions."""
-        return replace(self, tables=tables, phase="confirmed")
+    def confirmed(self, commits: tuple[PlannedCommit, ...]) -> Sidecar:
+        """The same writes with their resulting versions."""
+        return replace(self, commits=commits, phase="confirmed")
 
     def store(self, objects: Objects) -> None:
         """Write the sidecar."""
@@ -115,10 +150,15 @@ def read_sidecar(objects: Objects, path: str) -> Sidecar | None:
         return None
     try:
         data: dict[str, Any] = json.loads(stored.data)
-        if data.pop("format") != _FORMAT:
+        format = data.pop("format")
+        if format == 1:
+            # It had one commit, and no list of them.
+            names = ("writer", "actor", "message", "idempotency_key", "request_digest", "tables")
+            planned = {name: data.pop(name, None) for name in names}
+            data["commits"] = [{"id": data.pop("commit_id"), **planned}]
+        elif format != _FORMAT:
             raise ValueError("it has another format")
-        tables = tuple(SidecarTable(**t) for t in data.pop("tables"))
-        return Sidecar(tables=tables, **data)
+        return convert(data, Sidecar)
     except (ValueError, KeyError, TypeError) as error:
         raise RecoveryRequired(
             f"{objects.location.child(path)} cannot be read ({error}); a newer Omnigraph may have"

@@ -1,0 +1,45 @@
+"""The ids that the last small commits of this process have touched, version by version.
+
+Most of what other writers have to know about a commit is whether it concerns their ids. When it was
+made in the same process, the answer needs no look at the tables.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+from omnigraph.storage.table_ref import TableRef
+
+#: How many versions are known. More come and go while the slowest write waits for the lock.
+_VERSIONS = 1024
+
+
+class TouchedIds:
+    """Ids that versions of tables have inserted, replaced or deleted. Safe between threads.
+
+    A version is told by the lifetime of its branch, too: a branch that was made anew has other
+    versions with the same numbers.
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._known: dict[tuple[str, TableRef, int], frozenset[str]] = {}
+
+    def put(self, lifetime: str, ref: TableRef, version: int, ids: Iterable[str]) -> None:
+        """Note what one version of a table has touched."""
+        with self._guard:
+            self._known[lifetime, ref, version] = frozenset(ids)
+            while len(self._known) > _VERSIONS:
+                del self._known[next(iter(self._known))]
+
+    def is_untouched(
+        self, lifetime: str, ref: TableRef, after: int, until: int, ids: Iterable[str]
+    ) -> bool:
+        """True when it is known that none of the versions after one has touched any of some ids."""
+        wanted = set(ids)
+        with self._guard:
+            return all(
+                wanted.isdisjoint(self._known.get((lifetime, ref, version), wanted))
+                for version in range(after + 1, until + 1)
+            )

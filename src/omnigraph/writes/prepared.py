@@ -1,0 +1,182 @@
+"""Prepared writes: what was read of one state of a branch, and the files that were staged on it.
+
+A prepared write stays prepared when the branch moves on: what other commits have changed since is
+checked against what it has read, and its staged rows are put on top of the newer tables.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from omnigraph import failpoints
+from omnigraph.errors import NotFound, OmnigraphError, ReadSetConflict, StorageError
+from omnigraph.history.manifest import PublishedTable
+from omnigraph.history.repository import Repository
+from omnigraph.history.store import BranchState
+from omnigraph.storage.rebase import rebased
+from omnigraph.storage.tables import StagedWrite, TableRef
+from omnigraph.writes.recheck import Reads, recheck
+from omnigraph.writes.request import Change, TableOutcome, WriteRequest
+from omnigraph.writes.view import View
+
+#: What took long to prepare is checked again before the lock is taken, as often as it takes until
+#: there is little left to check while others wait: at most so many rounds, down to so many seconds.
+_ROUNDS = 8
+_SHORT = 0.1
+
+
+class Stale(Exception):
+    """What was prepared no longer fits; nothing has happened yet."""
+
+    def __init__(self, conflict: OmnigraphError) -> None:
+        super().__init__(conflict.message)
+        self.conflict = conflict
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTable:
+    """One table of a prepared write. `staged` is None while the table is still to be forked."""
+
+    table: PublishedTable
+    change: Change
+    staged: StagedWrite | None
+    ref: TableRef
+
+    @property
+    def is_fork(self) -> bool:
+        """True when the branch writes to the table for the first time."""
+        return self.staged is None
+
+    @property
+    def outcome(self) -> TableOutcome:
+        """What becomes of the table; other commits may have made new rows replace some."""
+        planned = self.change.outcome
+        if self.staged is None or self.staged.kind not in ("append", "merge"):
+            return planned
+        more = self.staged.rows_replaced - planned.replaced
+        return TableOutcome(planned.inserted - more, planned.replaced + more, planned.deleted)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A prepared write: the state it was prepared on, what it has read of it, and its tables."""
+
+    base: BranchState
+    reads: Reads
+    tables: tuple[PreparedTable, ...]
+
+
+def prepare(repository: Repository, request: WriteRequest, base: BranchState) -> Prepared:
+    """Prepare a write on one state of its branch.
+
+    Raises:
+        Stale: The branch was deleted, or made anew, meanwhile.
+    """
+    try:
+        return _stage(repository, request, base)
+    except StorageError:
+        # A branch may be deleted, together with its tables, while a write to it is prepared.
+        if repository.history.branch_identity(request.branch)[0] == base.identity:
+            raise
+        raise Stale(_made_anew(request.branch)) from None
+
+
+def _made_anew(branch: str) -> ReadSetConflict:
+    text = f"branch `{branch}` was made anew, or restored, while this write was prepared"
+    return ReadSetConflict(text, changed=("branch",))
+
+
+def _stage(repository: Repository, request: WriteRequest, base: BranchState) -> Prepared:
+    tables: list[PreparedTable] = []
+    view = View(repository, base)
+    for name, change in request.prepare(view).items():
+        if change.is_empty:
+            continue
+        table = view.published(name)
+        target = TableRef(table.path, base.native)
+        if table.branch == base.native:
+            staged = change.stage(repository.tables, view.table(name).snapshot)
+            if staged is not None:
+                tables.append(PreparedTable(table, change, staged, target))
+        else:
+            # Its files belong below the fork, which is made under the lock.
+            tables.append(PreparedTable(table, change, None, target))
+    return Prepared(base, view.reads, tuple(tables))
+
+
+def as_it_is(repository: Repository, branch: str) -> BranchState:
+    """A branch as it is now.
+
+    Raises:
+        Stale: It is gone.
+    """
+    try:
+        return repository.history.read(branch)
+    except NotFound as error:
+        raise Stale(error) from None
+
+
+def caught_up(repository: Repository, prepared: Prepared, now: BranchState) -> Prepared:
+    """The same write on a later state of the branch.
+
+    Raises:
+        Stale: It does not mean the same there.
+    """
+    if now.identity != prepared.base.identity or now.epoch != prepared.base.epoch:
+        raise Stale(_made_anew(now.name))
+    if now.head == prepared.base.head:
+        return prepared
+    try:
+        anew = recheck(repository.tables, prepared.reads, prepared.base, now)
+        tables = tuple(
+            _rebased(repository, item, now, anew.get(item.table.name)) for item in prepared.tables
+        )
+    except ReadSetConflict as conflict:
+        raise Stale(conflict) from None
+    failpoints.hit("write.rechecked")
+    return Prepared(now, prepared.reads, tables)
+
+
+def nearly_caught_up(repository: Repository, request: WriteRequest, prepared: Prepared) -> Prepared:
+    """A long write on a state of the branch that is as new as can be had without the lock."""
+    for _ in range(_ROUNDS):
+        begun = time.monotonic()
+        now = as_it_is(repository, request.branch)
+        if now.head == prepared.base.head:
+            break
+        prepared = caught_up(repository, prepared, now)
+        if time.monotonic() - begun < _SHORT:
+            break
+    return prepared
+
+
+def _rebased(
+    repository: Repository, item: PreparedTable, now: BranchState, anew: pa.Array | None
+) -> PreparedTable:
+    old, new = item.table, now.state.tables.get(item.table.identity)
+    if new is None:
+        raise ReadSetConflict(f"{old.name} is gone since this write was prepared")
+    if (old.version, old.branch) == (new.version, new.branch):
+        return item
+    if item.staged is None:
+        # Rows are staged below the fork; they are told by their places in the version before.
+        raise ReadSetConflict(
+            f"{old.name} was first written to on branch `{now.name}` while this write was prepared",
+            changed=(old.key,),
+        )
+    return moved_to(repository, item, new, anew)
+
+
+def moved_to(
+    repository: Repository, item: PreparedTable, new: PublishedTable, anew: pa.Array | None = None
+) -> PreparedTable:
+    """What is staged for a table, on a later version of it."""
+    assert item.staged is not None
+    tables, old = repository.tables, item.table
+    staged = rebased(
+        item.staged, tables.open(old.ref, old.version), tables.open(new.ref, new.version), anew
+    )
+    return replace(item, table=new, staged=staged)

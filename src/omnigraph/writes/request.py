@@ -1,0 +1,92 @@
+"""What a caller asks of the write protocol, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from omnigraph.history.manifest import Commit
+from omnigraph.storage.tables import StagedWrite, Tables, TableSnapshot
+from omnigraph.writes.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class TableOutcome:
+    """What a write did to one table."""
+
+    inserted: int
+    replaced: int
+    deleted: int
+
+
+class Change(Protocol):
+    """A change of one table, against the state it was prepared on."""
+
+    @property
+    def kind(self) -> str:
+        """What sidecars and the audit log call it."""
+
+    @property
+    def is_empty(self) -> bool:
+        """True when there is nothing to stage."""
+
+    @property
+    def outcome(self) -> TableOutcome:
+        """What it does to the table."""
+
+    @property
+    def footprint(self) -> Sequence[pa.Table] | None:
+        """The rows that it writes, replaces and removes; None when they are not at hand.
+
+        Of rows that are replaced or removed some columns may be missing.
+        """
+
+    def stage(self, tables: Tables, snapshot: TableSnapshot) -> StagedWrite | None:
+        """Stage it on the version it was made for, or on a fork of that."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """What to write and under which conditions.
+
+    Attributes:
+        prepare: Gives the changes by the type's name, validated, on one state of the branch. It
+            runs again when another writer was faster, if the write may be repeated.
+        may_repeat: The write means the same on a newer state of the branch.
+        if_commit: Write only if this is the branch's head.
+        idempotency_key: A second write with the same key on the branch gives the first's commit.
+        request_digest: What tells a repeated request from another one with the same key.
+    """
+
+    branch: str
+    prepare: Callable[[View], Mapping[str, Change]]
+    may_repeat: bool
+    actor: str | None = None
+    message: str | None = None
+    if_commit: str | None = None
+    idempotency_key: str | None = None
+    writer: str = "write"
+    request_digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """The answer to a write. `commit` is None when nothing changed."""
+
+    commit: Commit | None
+    tables: Mapping[str, TableOutcome]
+    repeated: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the result as plain values."""
+        return {
+            "commit": self.commit.id if self.commit is not None else None,
+            "repeated": self.repeated,
+            "tables": {
+                name: {"inserted": t.inserted, "replaced": t.replaced, "deleted": t.deleted}
+                for name, t in self.tables.items()
+            },
+        }
