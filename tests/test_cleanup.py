@@ -431,7 +431,7 @@ def test_a_short_write_gives_no_sign_and_a_long_one_takes_it_back(
         seen: list[Path] = []
 
         def wait() -> None:
-            until = time.monotonic() + 10
+            until = time.monotonic() + 50
             while not seen and time.monotonic() < until:
                 seen.extend((place / signs.SCRATCH).glob(f"*/{signs.SIGN}"))
                 time.sleep(0.005)

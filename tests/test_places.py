@@ -72,8 +72,9 @@ def test_a_copy_is_damaged_when_its_own_files_are_gone(tmp_path):
     assert rules >= {(branch, "readable") for branch in BRANCHES}
 
 
-def test_every_branch_is_written_to_after_each_of_many_moves(place, tmp_path):
-    for number in range(3):
+@pytest.mark.parametrize("moves", [2, pytest.param(5, marks=pytest.mark.soak)])
+def test_every_branch_is_written_to_after_each_of_many_moves(moves, place, tmp_path):
+    for number in range(moves):
         place = place.rename(tmp_path / f"place {number}")
         with open(place) as graph:
             for at, branch in enumerate(BRANCHES):
@@ -85,9 +86,9 @@ def test_every_branch_is_written_to_after_each_of_many_moves(place, tmp_path):
             graph.cleanup(confirm=True)
             answers(graph)
     with open(place) as graph:
-        assert graph.snapshot("deep/er").count("Person") == 8 * 3 + 4 * 3
+        assert graph.snapshot("deep/er").count("Person") == 8 * 3 + 4 * moves
         assert graph.snapshot("of0").count("Person") == 8 * 3 + 4
-        for branch in ("of0", "of1", "of2", "deep/er", "draft"):
+        for branch in (*(f"of{number}" for number in range(moves)), "deep/er", "draft"):
             graph.branches.delete(branch)
         assert graph.check().problems == ()
 

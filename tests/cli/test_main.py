@@ -9,7 +9,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -72,6 +71,8 @@ def test_help_imports_nothing_heavy_and_no_verb():
     assert not HEAVY & {m.partition(".")[0] for m in modules}
     assert not {m for m in modules if m.startswith("omnigraph.language")}
     assert not {place.partition(":")[0] for place, _ in VERBS.values()} & set(modules)
+    # Python itself imports 30 to 60; each hundred more takes a tenth of a second.
+    assert len(modules) < 200
 
 
 def test_lint_imports_nothing_heavy(files):
@@ -83,17 +84,6 @@ def test_lint_imports_nothing_heavy(files):
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=files
     )
     assert not HEAVY & {m.partition(".")[0] for m in ran.stderr.split()}
-
-
-def test_help_answers_in_half_a_second():
-    best = min(_seconds([sys.executable, "-m", "omnigraph.cli", "--help"]) for _ in range(5))
-    assert best < 0.5
-
-
-def _seconds(command: list[str]) -> float:
-    start = time.perf_counter()
-    subprocess.run(command, capture_output=True, check=True)
-    return time.perf_counter() - start
 
 
 def test_version_option_and_verb(run):
@@ -211,9 +201,12 @@ def test_ctrl_c_is_quiet(files):
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(1.0)  # until it waits for its input
+    assert process.stdin is not None
+    # More than fits into the pipe: this comes back when the command reads its input.
+    process.stdin.write("// a comment\n" * 50_000)
+    process.stdin.flush()
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=50)
     assert process.returncode == 130
     assert out == ""
     assert err.strip() == ""
@@ -259,7 +252,7 @@ def _on_a_terminal(arguments: list[str], directory: Path, **environ: str) -> str
             if not chunk:
                 break
             received += chunk
-    process.wait(timeout=20)
+    process.wait(timeout=50)
     return received.decode()
 
 

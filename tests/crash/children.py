@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import time
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 _context = multiprocessing.get_context("forkserver")
@@ -30,3 +32,19 @@ def run_child(work: Callable[..., None], *arguments: Any, timeout: float = 50) -
         raise AssertionError("the child hangs")
     assert process.exitcode is not None
     return process.exitcode
+
+
+def wait_until_stopped(process: BaseProcess, seconds: float = 120) -> bool:
+    """Wait until a process has stopped; False when it came to its end instead."""
+    deadline = time.monotonic() + seconds
+    while process.is_alive():
+        try:
+            state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            break
+        if state == "T":
+            return True
+        assert time.monotonic() < deadline, "the child neither stops nor ends"
+        time.sleep(0.01)
+    process.join()
+    return False

@@ -55,7 +55,7 @@ def hang(marker: str, function: Function, task: Any) -> Any:
     """Do a task, and come to no end."""
     made = function(task)
     Path(marker).touch()
-    time.sleep(60)
+    time.sleep(600)
     return made
 
 

@@ -19,6 +19,9 @@ from pathlib import Path
 from typing import Any
 
 _MARK = "TEST_OF_LOADS"
+#: How long to wait for processes to end, in seconds. The first Java of a machine writes an archive
+#: of Spark's classes when it ends, which takes it 20 seconds where others are busy.
+_PATIENCE = 120.0
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Child:
 
     def wait(self) -> int:
         """The code it ends with."""
-        return self.process.wait(90)
+        return self.process.wait(_PATIENCE)
 
     def alive(self) -> list[int]:
         """The processes that there are of it, and of those that it has started."""
@@ -45,9 +48,9 @@ class Child:
                 found.append(int(folder.name))
         return found
 
-    def outlived(self, seconds: float) -> list[int]:
-        """The processes that are still there after some seconds."""
-        deadline = time.monotonic() + seconds
+    def outlived(self) -> list[int]:
+        """The processes that do not end, however long one waits."""
+        deadline = time.monotonic() + _PATIENCE
         while (found := self.alive()) and time.monotonic() < deadline:
             time.sleep(0.1)
         return found

@@ -125,7 +125,7 @@ def test_a_load_in_another_process_succeeds_while_its_files_are_staged(
             done = graph.cleanup(confirm=True, leftovers_older_than=NOW)
             assert done.files >= len(staged)
     (tmp_path / "go").touch()
-    child.join(30)
+    child.join(50)
     assert child.exitcode == 0
     assert (tmp_path / "times").read_text() == ("1" if pulse < 1 else "2")
     with open(place) as graph:
@@ -137,7 +137,7 @@ def test_a_load_in_another_process_succeeds_while_its_files_are_staged(
 
 
 def wait_for_sign(place: str) -> None:
-    until = time.monotonic() + 20
+    until = time.monotonic() + 50
     found: list[Any] = []
     while not found:
         assert time.monotonic() < until

@@ -10,11 +10,12 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from omnigraph.graph import init, open
 from omnigraph.storage.kept import SETTLED_AFTER
 from tests.crash.kept_files_reader import EDGES, NODES
 
-_SECONDS = 6.0
 _READER = Path(__file__).with_name("kept_files_reader.py")
 
 
@@ -23,7 +24,11 @@ def start(place: Path, mark: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def test_readers_that_keep_files_and_are_killed_never_see_anything_wrong(tmp_path: Path) -> None:
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("seconds", [4, pytest.param(60, marks=pytest.mark.soak)])
+def test_readers_that_keep_files_and_are_killed_never_see_anything_wrong(
+    seconds: float, tmp_path: Path
+) -> None:
     place, mark = tmp_path / "g", tmp_path / "mark"
     chance = random.Random(7)
     insert = """query q($n: String, $c: String) {
@@ -31,7 +36,7 @@ def test_readers_that_keep_files_and_are_killed_never_see_anything_wrong(tmp_pat
     delete = "query q($n: String) { delete Person where name = $n }"
     with init(place, (_READER.parent / "kept_files.pg").read_text()) as graph:
         readers = [start(place, mark) for _ in range(2)]
-        end, count = time.monotonic() + _SECONDS, 0
+        end, count = time.monotonic() + seconds, 0
         kill_at = time.monotonic() + 1
         while time.monotonic() < end:
             count += 1

@@ -43,7 +43,19 @@ def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "_ONE_BUCKET", 0)
 
 
-@pytest.mark.parametrize(("mode", "branch", "point", "skip"), kill_cases())
+#: Where it makes a difference whether a load replaces all, and whether it forks tables.
+_DIFFERENT = ("load.settled", "write.armed", "write.table_committed", "write.published")
+
+
+@pytest.mark.parametrize(
+    ("mode", "branch", "point", "skip"),
+    [
+        case
+        if case[:2] == ("merge", "draft") or case[2] in _DIFFERENT
+        else pytest.param(*case, marks=pytest.mark.soak)
+        for case in kill_cases()
+    ],
+)
 def test_a_killed_load_is_whole_or_absent(
     mode, branch, point, skip, place, source, outcomes
 ) -> None:

@@ -36,6 +36,10 @@ BEFORE = ("write.forking", "write.table_committing", "write.publishing")
 MERGING = ("write.armed", "write.forked", "write.tiers_merged", "write.table_")
 BRANCHES = ("main", "draft", "working")
 ALL = (*SCENARIOS, *MERGES, *MUTATIONS)
+#: Much like the others: one of several tables, and mutations on the other kind of branch.
+ALIKE = ("one_table", "cascade", "insert_first_touch", "update_first_touch")
+#: Of each kind one for a writer that lives on: on main, with forks, by a mutation, with a merge.
+RAISING = ("two_tables", "owned_and_first_touch", "cascade_first_touch", "tier_merge")
 
 
 @pytest.fixture(scope="module")
@@ -85,11 +89,18 @@ def cases() -> list[ParameterSet]:
                 times = scenario.forks
             for skip in range(times):
                 for action in ("raise", "kill"):
-                    if point in BEFORE and (action == "raise" or scenario in MUTATIONS):
-                        continue
                     name = f"{scenario.name}-{point}-{skip}-{action}"
-                    found.append(pytest.param(scenario, point, action, skip, id=name))
+                    marks = [] if is_in_short(scenario, point, action) else [pytest.mark.soak]
+                    case = pytest.param(scenario, point, action, skip, id=name, marks=marks)
+                    found.append(case)
     return found
+
+
+def is_in_short(scenario: Scenario, point: str, action: str) -> bool:
+    """Whether a case runs in every test, and not only in the soak."""
+    if point in BEFORE and (action == "raise" or scenario in MUTATIONS):
+        return False
+    return scenario.name in RAISING if action == "raise" else scenario.name not in ALIKE
 
 
 @pytest.mark.parametrize(("scenario", "point", "action", "skip"), cases())

@@ -11,10 +11,10 @@ from tests.crash.torture import torture
 from tests.crash.torture_check import Report, verify
 
 
-def tortured(tmp_path: Path, seconds: float) -> Report:
+def tortured(tmp_path: Path, seconds: float, kills: int = 0) -> Report:
     place, notes = str(tmp_path / "graph"), tmp_path / "notes"
     notes.mkdir()
-    run = torture(place, notes, seconds)
+    run = torture(place, notes, seconds, kills)
     report = verify(place, notes, run)
     (tmp_path / "torture.json").write_text(report.to_json())
     return report
@@ -26,15 +26,15 @@ def show(report: Report, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_half_a_minute_of_kills_loses_and_doubles_nothing(
+def test_twenty_kills_lose_and_double_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report = tortured(tmp_path, 30)
+    report = tortured(tmp_path, 12, 20)
     show(report, capsys)
     assert report.sound, report.summary() + "\n" + report.to_json()
     assert report.kills >= 20
-    assert report.commits >= 50
-    assert report.reads >= 20
+    assert report.commits >= 20
+    assert report.reads >= 10
 
 
 @pytest.mark.soak

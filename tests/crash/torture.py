@@ -352,8 +352,13 @@ class Run:
     exits: dict[int, int] = field(default_factory=lambda: defaultdict(int))
 
 
-def torture(place: str, folder: Path, seconds: float, *, writers: int = 4, readers: int = 2) -> Run:
-    """Create a graph and torture it; the notes are in the folder."""
+def torture(
+    place: str, folder: Path, seconds: float, kills: int, *, writers: int = 4, readers: int = 2
+) -> Run:
+    """Create a graph and torture it; the notes are in the folder.
+
+    It ends when the time is over, but not before so many processes were killed.
+    """
     with init(place, SCHEMA, actor="setup") as graph:
         for name in LASTING[1:]:
             graph.branches.create(name)
@@ -364,7 +369,7 @@ def torture(place: str, folder: Path, seconds: float, *, writers: int = 4, reade
     processes = [start_child(writer, place, str(folder), slot, 0) for slot in range(writers)]
     watching = [start_child(reader, place, str(folder), slot) for slot in range(readers)]
     try:
-        while time.monotonic() - begun < seconds:
+        while time.monotonic() - begun < seconds or run.kills < kills:
             time.sleep(chance.expovariate(1 / 0.5))
             slot = chance.randrange(writers)
             if processes[slot].is_alive():

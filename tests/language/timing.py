@@ -1,4 +1,4 @@
-"""Timing work so that a busy machine and a full heap change little."""
+"""Comparing how long two things take, so that a busy machine and a full heap change little."""
 
 from __future__ import annotations
 
@@ -6,25 +6,41 @@ import gc
 import time
 from collections.abc import Callable
 
-#: Long enough to be measured once.
-_ENOUGH = 0.1
+#: How often to measure before something counts as slow.
+_ROUNDS = 8
+#: Less processor time than this, in seconds, says nothing.
+LEAST = 0.002
 
 
-def cpu_seconds(work: Callable[[], object], times: int = 3) -> float:
-    """The least processor time of a few runs, without the collection of garbage.
+def cpu_seconds(work: Callable[[], object], times: int = 1) -> float:
+    """The least processor time of some runs, without the collection of garbage.
 
     Collecting garbage costs what the whole process holds, not what the work costs.
     """
     best = float("inf")
-    gc.collect()
     gc.disable()
     try:
         for _ in range(times):
             started = time.process_time()
             work()
             best = min(best, time.process_time() - started)
-            if best > _ENOUGH:
-                break
     finally:
         gc.enable()
     return best
+
+
+def is_within(
+    limit: float, quick: Callable[[], object], slow: Callable[[], object], least: float = LEAST
+) -> bool:
+    """Whether one thing takes less than so many times the processor time of another.
+
+    Both are measured in turns until it does: what disturbs a machine would have to disturb every
+    round, whereas work that grows too fast is slow in all of them.
+    """
+    base = found = float("inf")
+    for _ in range(_ROUNDS):
+        base = min(base, cpu_seconds(quick, 3))
+        found = min(found, cpu_seconds(slow))
+        if found < limit * max(base, least):
+            return True
+    return False

@@ -37,7 +37,7 @@ def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session", params=["local", "cluster"])
 def spark_master(request: pytest.FixtureRequest) -> str:
-    """A master of each kind; session scope makes pytest run the tests of one kind together."""
+    """A master of each kind."""
     return LOCAL if request.param == "local" else request.getfixturevalue("spark_cluster")
 
 

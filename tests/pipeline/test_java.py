@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -155,11 +154,9 @@ def test_looking_for_java_does_not_import_spark(tmp_path):
     subprocess.run([sys.executable, "-c", code], check=True, timeout=50)
 
 
-def test_a_java_that_hangs_is_not_waited_for_long(tmp_path, no_bundled, monkeypatch):
+def test_a_java_that_hangs_is_not_waited_for(tmp_path, no_bundled, monkeypatch):
     home = fake(tmp_path / "home", NEW)
-    (home / "bin" / "java").write_text("#!/bin/sh\nexec sleep 60\n")
+    (home / "bin" / "java").write_text("#!/bin/sh\nexec sleep 600\n")
     monkeypatch.setattr(java, "_LONGEST", 0.2)
-    began = time.monotonic()
     with pytest.raises(UsageError, match="not a Java that runs"):
         java.find({"JAVA_HOME": str(home), "PATH": str(tmp_path)})
-    assert time.monotonic() - began < 10

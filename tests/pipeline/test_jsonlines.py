@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import time
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.json as pj
@@ -19,6 +17,7 @@ from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.pipeline import jsonlines
 from omnigraph.pipeline.json_faults import LineReader
 from omnigraph.pipeline.jsonlines import Parsed, parse
+from tests.language.timing import is_within
 from tests.pipeline.jsonlines_model import (
     EVERY,
     FITTING,
@@ -550,15 +549,6 @@ def test_small_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- speed ---
 
 
-def _best(work: Any) -> float:
-    times = []
-    for _ in range(5):
-        start = time.process_time()
-        work()
-        times.append(time.process_time() - start)
-    return min(times)
-
-
 def test_lines_are_read_about_as_fast_as_arrow_reads_json() -> None:
     count = 40_000
     good = [
@@ -574,13 +564,14 @@ def test_lines_are_read_about_as_fast_as_arrow_reads_json() -> None:
     outer = [(name, pa.utf8()) for name in ("type", "edge", "from", "to")]
     schema = pa.schema([*outer, ("data", pa.struct(inner))])
     data, bad_data = b"\n".join(good), b"\n".join(bad)
-    plain = _best(
-        lambda: pj.read_json(
+
+    def read_plainly() -> None:
+        pj.read_json(
             pa.BufferReader(data),
             read_options=pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
             parse_options=pj.ParseOptions(explicit_schema=schema),
         )
-    )
-    assert _best(lambda: parse(data, PEOPLE, None)) < 3 * plain
-    assert _best(lambda: parse(bad_data, PEOPLE, None)) < 5 * plain
+
+    assert is_within(3, read_plainly, lambda: parse(data, PEOPLE, None))
+    assert is_within(5, read_plainly, lambda: parse(bad_data, PEOPLE, None))
     assert len(parse(bad_data, PEOPLE, None).bad_lines) == 10

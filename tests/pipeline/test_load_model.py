@@ -249,11 +249,29 @@ _START: list[Row] = [
 ]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.tuples(loads, st.integers(1, 400)), min_size=1, max_size=4))
+#: Loads, and into how large parts their inputs are cut.
+_steps = st.lists(st.tuples(loads, st.integers(1, 400)), min_size=1, max_size=4)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(_steps)
 def test_random_loads_do_what_the_model_does(
     new_graph: Callable[[Path], Graph], steps: list[Any]
 ) -> None:
+    check_loads(new_graph, steps)
+
+
+@pytest.mark.soak
+@settings(max_examples=500, suppress_health_check=[HealthCheck.too_slow])
+@given(_steps)
+def test_many_random_loads_do_what_the_model_does(
+    new_graph: Callable[[Path], Graph], steps: list[Any]
+) -> None:
+    check_loads(new_graph, steps)
+
+
+def check_loads(new_graph: Callable[[Path], Graph], steps: list[Any]) -> None:
+    """Load into a graph and into the model; both hold the same after each load."""
     with tempfile.TemporaryDirectory() as folder:
         graph, file = new_graph(Path(folder) / "graph"), Path(folder) / "input.jsonl"
         empty: Model = {type: {} for type in ("Person", "Kit", "Note", *_ENDS)}

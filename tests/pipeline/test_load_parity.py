@@ -37,8 +37,11 @@ from tests.pipeline.clusters import engine_on
 from tests.pipeline.load_cases import CASES, SCHEMA
 from tests.pipeline.steps import Case, Step, edge, node, person
 
-# The first test also starts Java, and the first one on a cluster starts that.
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(180)]
+# The first test on Spark also starts Java, and the first one on a cluster starts that.
+pytestmark = pytest.mark.timeout(180)
+#: Without Spark, but with the same expectations, which take a while to find out.
+here = pytest.mark.xdist_group("load parity")
+on_spark = pytest.mark.xdist_group("spark")
 
 _NEW_ID = re.compile(rb'"[0-7][0-9A-HJKMNP-TV-Z]{25}"')
 
@@ -147,6 +150,7 @@ def expected(
     return of
 
 
+@here
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_load_does_what_the_case_says(case, expected):
     for step, (found, rows) in zip(case.steps, expected(case), strict=True):
@@ -164,12 +168,14 @@ def test_a_load_does_what_the_case_says(case, expected):
         assert {name: types[name] for name in step.rows} == step.rows
 
 
+@here
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_parts_and_buckets_make_no_difference(case, expected, new_graph, tmp_path):
     found = run_case(case, new_graph(case.schema), tmp_path, 5, engine="local")
     assert found == expected(case)
 
 
+@here
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_small_blocks_make_no_difference(case, expected, new_graph, tmp_path, monkeypatch):
     monkeypatch.setattr(inputs, "_BLOCK_BYTES", 50)
@@ -178,6 +184,7 @@ def test_small_blocks_make_no_difference(case, expected, new_graph, tmp_path, mo
     assert found == expected(case)
 
 
+@here
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_batches_are_refused_and_accepted_alike(case, expected, new_graph):
     graph = new_graph(case.schema)
@@ -224,10 +231,53 @@ def spark(spark_master: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     return engine_on(spark_master, monkeypatch).session
 
 
+@on_spark
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_spark_makes_no_difference(case, spark, expected, new_graph, tmp_path):
-    graph = new_graph(case.schema)
-    assert run_case(case, graph, tmp_path, 2, engine="spark", spark=spark) == expected(case)
+def test_spark_makes_no_difference(case, local_spark_engine, expected, new_graph, tmp_path):
+    graph, session = new_graph(case.schema), local_spark_engine.session
+    assert run_case(case, graph, tmp_path, 2, engine="spark", spark=session) == expected(case)
+
+
+#: One case of each kind: of rows, of files, of what is refused where, and of what is left behind.
+_ON_A_CLUSTER = {
+    "every_type",
+    "every_type_in_csv",
+    "every_type_in_tables",
+    "blobs",
+    "embedded",
+    "minted_ids",
+    "merge_keeps_the_last",
+    "overwritten_nodes_keep_their_edges",
+    "dangling_after_overwrite",
+    "unique_in_the_table",
+    "unique_of_rows_that_lose",
+    "cardinality_with_the_table",
+    "every_line_fault",
+    "more_faults_than_are_told",
+    "some_faults_are_allowed",
+    "cut_in_what_is_left_behind",
+}
+
+
+@on_spark
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(
+            case, id=case.name, marks=[] if case.name in _ON_A_CLUSTER else pytest.mark.soak
+        )
+        for case in CASES
+    ],
+)
+def test_a_cluster_makes_no_difference(
+    case, spark_cluster, expected, new_graph, tmp_path, monkeypatch
+):
+    graph, session = new_graph(case.schema), engine_on(spark_cluster, monkeypatch).session
+    assert run_case(case, graph, tmp_path, 2, engine="spark", spark=session) == expected(case)
+
+
+def test_the_cases_on_a_cluster_are_cases():
+    assert {case.name for case in CASES} >= _ON_A_CLUSTER
 
 
 # --- other sources ---
@@ -310,10 +360,12 @@ def test_all_sources_give_the_same_rows(new_graph, tmp_path):
     check_all_sources(new_graph, tmp_path, 500, engine="local")
 
 
+@on_spark
 def test_all_sources_give_the_same_rows_on_spark(new_graph, tmp_path, spark):
     check_all_sources(new_graph, tmp_path, 2000, engine="spark", spark=spark)
 
 
+@on_spark
 def test_pandas_rows_and_data_frames(new_graph, local_spark_engine):
     pandas = pytest.importorskip("pandas")
     graph, other = new_graph(), new_graph()

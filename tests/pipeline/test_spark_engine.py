@@ -181,11 +181,19 @@ def test_workers_that_always_die_are_an_error(spark_engine):
     assert spark_engine.map(double, [1], "double", Silent()) == [2]
 
 
-def test_progress_is_told_while_tasks_end(local_spark_engine):
-    def wait(_: int) -> None:
-        time.sleep(0.4)
+def test_progress_is_told_while_tasks_end(local_spark_engine, tmp_path):
+    seen = tmp_path / "seen"
 
-    told = Told()
+    class Seen(Told):
+        def advance(self, done: int) -> None:
+            super().advance(done)
+            seen.touch()
+
+    def wait(number: int) -> None:
+        while number == 7 and not seen.exists():
+            time.sleep(0.01)
+
+    told = Seen()
     local_spark_engine.map(wait, range(8), "wait", told)
     assert told.stages == [("wait", 8)]
     assert told.done == sorted(set(told.done))
@@ -198,17 +206,15 @@ def test_an_interrupt_cancels_the_job_and_the_session_lives_on(spark_engine, tmp
 
     def hang(_: int) -> None:
         marker.touch()
-        time.sleep(60)
+        time.sleep(600)
 
     assert threading.current_thread() is threading.main_thread()
-    began = time.monotonic()
     thread = interrupt_when(marker)
     with pytest.raises(KeyboardInterrupt):
         spark_engine.map(hang, range(4), "hang", Silent())
     thread.join()
     assert spark_engine.session.sparkContext.statusTracker().getActiveJobsIds() == []
     assert spark_engine.map(double, [1, 2], "double", Silent()) == [2, 4]
-    assert time.monotonic() - began < 30
 
 
 def test_no_task_goes_on_when_an_interrupt_is_told(spark_engine, tmp_path):
@@ -235,7 +241,7 @@ def test_progress_that_fails_cancels_the_job(local_spark_engine):
             raise OmnigraphError("nobody looks")
 
     def wait(number: int) -> None:
-        time.sleep(60 if number else 0)
+        time.sleep(600 if number else 0)
 
     with pytest.raises(OmnigraphError, match="nobody looks"):
         local_spark_engine.map(wait, [0, 1], "wait", Broken())

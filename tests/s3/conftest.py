@@ -9,9 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.crash.scenarios import make_graph
 from tests.s3.faulty_proxy import FaultyProxy
 
 _numbers = itertools.count()
@@ -52,6 +54,14 @@ def proxy(s3_server: int) -> Iterator[FaultyProxy]:
     proxy = FaultyProxy(s3_server)
     yield proxy
     proxy.close()
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph in a folder, to be uploaded."""
+    place = tmp_path_factory.mktemp("template") / "graph"
+    make_graph(str(place))
+    return place
 
 
 @pytest.fixture

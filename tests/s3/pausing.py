@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from contextlib import ExitStack
 from functools import partial
-from multiprocessing.process import BaseProcess
-from pathlib import Path
 
 from omnigraph import failpoints
 from omnigraph.errors import OmnigraphError
@@ -61,19 +58,3 @@ def write_and_stop(
                 run_scenario(graph, name, branch, "child")
         except OmnigraphError:
             raise SystemExit(3) from None
-
-
-def wait_until_stopped(process: BaseProcess, seconds: float = 120) -> bool:
-    """Wait until a process has stopped; False when it came to its end instead."""
-    deadline = time.monotonic() + seconds
-    while process.is_alive():
-        try:
-            state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except FileNotFoundError:
-            break
-        if state == "T":
-            return True
-        assert time.monotonic() < deadline, "the child neither stops nor ends"
-        time.sleep(0.01)
-    process.join()
-    return False

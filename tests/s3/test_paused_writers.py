@@ -15,21 +15,20 @@ from omnigraph.errors import ReadSetConflict, StorageError
 from omnigraph.graph import Graph, open
 from omnigraph.storage.ledger import Ledger
 from omnigraph.storage.location import Location
-from omnigraph.storage.objects import Objects
 from omnigraph.writes.sidecar import list_sidecars
-from tests.crash.children import KILLED, run_child, start_child
+from tests.crash.children import KILLED, run_child, start_child, wait_until_stopped
 from tests.crash.scenarios import (
     SCENARIOS,
     Scenario,
     cities,
     content,
     knows,
-    make_graph,
     people,
     run_scenario,
 )
 from tests.s3.children import in_env
-from tests.s3.pausing import POINTS, wait_until_stopped, write_and_stop
+from tests.s3.pausing import POINTS, write_and_stop
+from tests.s3.uploads import upload
 from tests.storage.entries import entries
 
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
@@ -39,21 +38,6 @@ ENDS = {"goes_on": 0, "dies": None, "dies_next": 1, "dies_later": 2}
 DEAD = {"armed": "write.armed", "half": "write.table_committed", "whole": "write.confirmed"}
 WRITE_POINTS = [p for p in POINTS if p.startswith("write.")]
 RECOVERY_POINTS = [p for p in POINTS if p.startswith("recovery.")]
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("template") / "graph"
-    make_graph(str(place))
-    return place
-
-
-def upload(template: Path, place: str) -> None:
-    objects = Objects(Location.of(place))
-    for path in sorted(p for p in template.rglob("*") if p.is_file()):
-        if "__locks" not in path.parts:
-            objects.write(path.relative_to(template).as_posix(), path.read_bytes())
-    open(place).close()
 
 
 def environment() -> dict[str, str]:
@@ -112,6 +96,7 @@ def check_one(
 ) -> None:
     """Stop a writer at a point, let others write, let it go on or kill it, and look at all."""
     upload(template, place)
+    open(place).close()
     os.environ["OMNIGRAPH_LEASE_SECONDS"] = "1.0"
     if dead is not None:
         code = run_child(

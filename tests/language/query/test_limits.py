@@ -11,7 +11,7 @@ from omnigraph.errors import QueryError
 from omnigraph.language.query.compiler import check_queries
 from omnigraph.language.query.formatter import format_queries
 from omnigraph.language.schema.compiler import compile_schema
-from tests.language.timing import cpu_seconds
+from tests.language.timing import is_within
 
 CATALOG = compile_schema(
     "node P { name: String @key  age: I64?  ok: Bool  tags: [String]? } edge Knows: P -> P"
@@ -159,8 +159,7 @@ def test_time_grows_with_the_length_of_the_text_and_not_faster(make: Callable[[i
     small, large = make(20_000), make(80_000)
     assert len(large) > 3 * len(small)
     # Four times the text takes about four times as long; growth by the square would take 16.
-    # Very short times say nothing.
-    assert best_of_three(check, large) < 12 * max(best_of_three(check, small), 0.002)
+    assert is_within(12, lambda: check(small), lambda: check(large))
 
 
 def test_time_grows_evenly_up_to_a_megabyte() -> None:
@@ -169,8 +168,4 @@ def test_time_grows_evenly_up_to_a_megabyte() -> None:
         assert not found
 
     small, large = _queries(200_000), _queries(800_000)
-    assert best_of_three(only_check, large) < 12 * best_of_three(only_check, small)
-
-
-def best_of_three(action: Callable[[str], object], text: str) -> float:
-    return cpu_seconds(lambda: action(text))
+    assert is_within(12, lambda: only_check(small), lambda: only_check(large))
