@@ -142,7 +142,7 @@ def test_reading_what_came_since_gives_what_reading_all_gives(ledger, steps):
             rows |= {row["object_id"]: row["value"] for row in came.to_pylist()}
             whole, every = ledger.read(None, "true", "counter")
             assert rows["counter"] == number
-            assert since._place == whole._place
+            assert since.place == whole.place
             assert set(rows) == set(every["object_id"].to_pylist())
             # What was read in parts can be published on, too.
             last = ledger.publish(since, entries({"counter": number}))

@@ -17,7 +17,6 @@ from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import Struct, field
 
 from omnigraph.storage.table_ref import PRIMARY_KEY, TableRef
@@ -46,8 +45,9 @@ SCHEMA = pa.schema(
 )
 
 #: Rows of the present state: everything but the history of commits.
-STATE_FILTER = "object_type != 'graph_commit'"
-COMMIT_FILTER = "object_type = 'graph_commit'"
+COMMIT = "graph_commit"
+STATE_FILTER = f"object_type != '{COMMIT}'"
+COMMIT_FILTER = f"object_type = '{COMMIT}'"
 
 
 class TableIdentity(Struct, frozen=True, order=True):
@@ -159,13 +159,15 @@ class ManifestState(Struct, frozen=True, dict=True):
         return {table.name: table for table in self.tables.values()}
 
 
-def fold(version: int, rows: pa.Table, since: ManifestState | None = None) -> ManifestState:
+def fold(
+    version: int, rows: Iterable[Mapping[str, Any]], since: ManifestState | None = None
+) -> ManifestState:
     """Fold manifest rows into the present state.
 
     Args:
         version: The manifest's version.
-        rows: All rows of the state; or those that came, or moved, after another one. Commits
-            among them are passed over.
+        rows: All rows of the state; or those that came, or moved, after another one. Empty columns
+            may be left out, and commits are passed over.
         since: That other state.
     """
     registered: dict[TableIdentity, tuple[str, str]] = {}
@@ -179,7 +181,7 @@ def fold(version: int, rows: pa.Table, since: ManifestState | None = None) -> Ma
             newest[identity] = (table.version, table.branch, table.rows)
         heads.update(since.heads)
         tags.update(since.tags)
-    for row in rows.filter(pc.not_equal(rows["object_type"], "graph_commit")).to_pylist():
+    for row in rows:
         kind = row["object_type"]
         if kind == "graph_head":
             branch = row["object_id"].partition(":")[2]
@@ -187,18 +189,18 @@ def fold(version: int, rows: pa.Table, since: ManifestState | None = None) -> Ma
             continue
         if kind == "tag":
             tag = row["object_id"].partition(":")[2]
-            if row["metadata"] is not None:
+            if row.get("metadata") is not None:
                 tags[tag] = row["metadata"]
             else:
                 tags.pop(tag, None)
-        if row["stable_table_id"] is None:
+        if row.get("stable_table_id") is None:
             continue
         identity = TableIdentity(row["stable_table_id"], row["table_incarnation_id"])
         if kind == "table":
             registered[identity] = (row["table_key"], row["location"])
         elif kind == "table_version":
             if identity not in newest or newest[identity][0] < row["table_version"]:
-                newest[identity] = (row["table_version"], row["table_branch"], row["row_count"])
+                newest[identity] = (row["table_version"], row.get("table_branch"), row["row_count"])
         elif kind == "table_tombstone":
             dropped[identity] = max(dropped.get(identity, 0), row["table_version"])
     tables = {
@@ -277,7 +279,7 @@ def commit_row(commit: Commit) -> dict[str, Any]:
     }
     return {
         "object_id": commit.id,
-        "object_type": "graph_commit",
+        "object_type": COMMIT,
         "metadata": json.dumps(details, separators=(",", ":")),
         "table_key": "",
         "table_version": commit.manifest_version,

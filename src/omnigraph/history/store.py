@@ -10,12 +10,15 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Struct, structs
 
 from omnigraph.compute.ulids import new_ulid
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError, UpgradeRequired, UsageError
 from omnigraph.history.manifest import (
+    COMMIT,
     COMMIT_FILTER,
     FORMAT,
     FORMAT_KEY,
@@ -38,7 +41,9 @@ from omnigraph.history.manifest import (
     version_row,
 )
 from omnigraph.history.names import is_internal
+from omnigraph.history.recent import Recent, Step, Touched
 from omnigraph.history.remembered import Remembered
+from omnigraph.history.touched import TouchedIds
 from omnigraph.storage.forks import refuse_fork
 from omnigraph.storage.kept import Stamp
 from omnigraph.storage.location import Location
@@ -103,6 +108,7 @@ class History:
 
     Attributes:
         epoch: How often the folder was seen replaced. What was read in an earlier one is void.
+        touched: What the last commits have touched.
     """
 
     def __init__(self, location: Location) -> None:
@@ -115,6 +121,8 @@ class History:
         self._cache: dict[str, tuple[BranchState, Stamp | None]] = {}
         self._open_ledger: Ledger | None = None
         self._remembered = Remembered(location)
+        self._recent = Recent(location)
+        self.touched = TouchedIds()
         #: What readers have last seen of main.
         self._seen: tuple[Stamp, Present] | None = None
         #: What could be remembered, and is not.
@@ -215,6 +223,7 @@ class History:
             self.epoch += 1
             self._cache.clear()
             self._seen = self._unkept = None
+            self.touched = TouchedIds()
             # Lance, too, tells some things by numbers: it gets a new session.
             self._open_ledger = None
 
@@ -318,6 +327,10 @@ class History:
             ):
                 self._forget()
                 epoch, base = self.epoch, None
+        if base is not None and stamp is not None:
+            followed = self._follow(base, stamp, newest or self._stamp(branch, version or 0))
+            if followed is not None:
+                return followed
         ledger, rows = self._ledger.read(
             native(branch),
             STATE_FILTER,
@@ -326,6 +339,7 @@ class History:
             since=None if base is None else base.ledger,
         )
         self._identify(ledger.metadata.get(GRAPH_KEY))
+        rows = rows.filter(pc.not_equal(rows["object_type"], COMMIT)).to_pylist()
         state = fold(ledger.version, rows, None if base is None else base.state)
         head = self._effective_head(branch, parent, state)
         format = format_of(ledger.metadata)
@@ -333,14 +347,36 @@ class History:
         self._see(found)
         return found
 
-    def _see(self, state: BranchState) -> None:
+    def _follow(self, base: BranchState, before: Stamp, after: Stamp | None) -> BranchState | None:
+        """The state at a later version, told from the steps that lead there, if they are known."""
+        steps = None
+        if after is not None and base.ledger.place is not None:
+            steps = self._recent.between(base.identity, before, after)
+        if steps is None or after is None:
+            return None
+        state = fold(after.version, (row for step in steps for row in step.rows), base.state)
+        try:
+            tail = _tail_after(base.ledger, steps)
+            ledger = self._ledger.follow(base.ledger, after.version, steps[-1].place, tail)
+        except StorageError:
+            return None
+        for touched in (touched for step in steps for touched in step.touched):
+            ref = TableRef(touched.path, touched.branch)
+            self.touched.put(base.identity, ref, touched.version, touched.ids)
+        head = state.heads[base.name]
+        found = BranchState(base.epoch, base.name, base.identity, head, state, base.format, ledger)
+        self._see(found, after)
+        return found
+
+    def _see(self, state: BranchState, stamp: Stamp | None = None) -> Stamp | None:
         """Remember the state of a branch, with what tells its version from all others."""
-        stamp = self._stamp(state.name, state.ledger.version)
+        stamp = stamp or self._stamp(state.name, state.ledger.version)
         with self._guard:
             if state.epoch == self.epoch:
                 self._cache[state.name] = (state, stamp)
                 if state.name == MAIN and stamp is not None:
                     self._anchor = (stamp, state.head)
+        return stamp
 
     def commits(self, branch: str = MAIN, *, actor: str | None = None) -> list[Commit]:
         """The commits of a branch, newest first: its head and everything before it."""
@@ -431,7 +467,11 @@ class History:
     # --- publishing ---
 
     def publish(
-        self, base: BranchState, commits: Sequence[Commit], tables: Iterable[PublishedTable]
+        self,
+        base: BranchState,
+        commits: Sequence[Commit],
+        tables: Iterable[PublishedTable],
+        touched: Sequence[Touched] = (),
     ) -> BranchState:
         """Publish new versions of tables on top of a state that was read.
 
@@ -442,6 +482,7 @@ class History:
             base: The state.
             commits: One commit, or several that follow each other and become visible together.
             tables: The tables as they are after the last one.
+            touched: What the commits have touched, as far as that is known.
 
         Raises:
             ReadSetConflict: The branch has another head by now.
@@ -458,15 +499,31 @@ class History:
         published = BranchState(
             base.epoch, base.name, base.identity, commit.id, state, base.format, ledger
         )
-        self._see(published)
+        step = Step(tuple(_full(row) for row in rows), touched=tuple(touched))
+        self._note(base, published, step)
+        for each in touched:
+            ref = TableRef(each.path, each.branch)
+            self.touched.put(base.identity, ref, each.version, each.ids)
         if ledger.version // _PRUNE_EVERY > base.ledger.version // _PRUNE_EVERY:
             pruned = self._ledger.prune(ledger, obsolete_filter(state), _KEEP_VERSIONS)
             if pruned is None:
                 return self.read(base.name)
+            before = published
             state = structs.replace(state, version=pruned.version)
             published = structs.replace(published, state=state, ledger=pruned)
-            self._see(published)
+            self._note(before, published, Step((), is_pruned=True))
         return published
+
+    def _note(self, base: BranchState, made: BranchState, step: Step) -> None:
+        """See what was just published, and let other processes know."""
+        with self._guard:
+            known, before = self._cache.get(base.name, (None, None))
+        after = self._see(made)
+        place, tail = made.ledger.place, made.ledger.tail
+        if known is base and before is not None and after is not None and place is not None:
+            is_fresh = tail is not None and tail.num_rows == len(step.rows)
+            step = structs.replace(step, place=place, is_fresh=is_fresh)
+            self._recent.append(base.identity, before, after, step)
 
     def set_tag(self, name: str, commit_id: str | None) -> None:
         """Give a commit a lasting name, or remove it. The caller holds the effect lock."""
@@ -493,7 +550,9 @@ class History:
 
     def delete_branch(self, name: str) -> None:
         """Delete a branch. The caller holds the effect lock and has checked what reads it."""
+        identity, _ = self.branch_identity(name)
         self._ledger.delete_branch(name)
+        self._recent.forget(identity)
         with self._guard:
             self._cache.pop(name, None)
 
@@ -545,6 +604,25 @@ class History:
             details = infos.get(name)
             name = None if details is None else (details["parent_branch"] or MAIN)
         raise ReadSetConflict(f"branch `{branch}` has no head; was it just deleted?")
+
+
+def _tail_after(base: LedgerVersion, steps: Sequence[Step]) -> pa.Table | None:
+    """The last rows of the manifest after some steps, if those before them are known."""
+    tail, came = base.tail, list[dict[str, Any]]()
+    for step in steps:
+        if step.is_pruned or step.is_fresh:
+            tail, came = None, []
+        came = [*(row for row in came if row["object_id"] != base.head), *step.rows]
+    if steps_apart := [step for step in steps if step.is_pruned or step.is_fresh]:
+        return None if steps_apart[-1].is_pruned else as_table(came)
+    if tail is None:
+        return None
+    others = tail.filter(pc.not_equal(tail["object_id"], base.head))
+    return pa.concat_tables([others, as_table(came).cast(tail.schema)]).combine_chunks()
+
+
+def _full(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if value is not None}
 
 
 def native(branch: str) -> str | None:

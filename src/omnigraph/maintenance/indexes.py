@@ -69,7 +69,8 @@ def ensure_indices(repository: Repository, branch: str, *, actor: str | None = N
                 changes[type.name] = IndexChange(missing)
         return changes
 
-    return write(repository, WriteRequest(branch, prepare, True, actor, writer="ensure_indices"))
+    request = WriteRequest(branch, prepare, True, actor, writer="ensure_indices", is_long=True)
+    return write(repository, request)
 
 
 def wanted(type: NodeType | EdgeType) -> list[IndexSpec]:

@@ -145,6 +145,7 @@ class _Filling:
             options.if_commit,
             options.idempotency_key,
             writer="embed",
+            is_long=True,
             request_digest=request_digest(options.idempotency_key, "embed", repr(options.types)),
         )
         try:

@@ -232,6 +232,7 @@ class Loading:
             options.if_commit,
             options.idempotency_key,
             writer="load",
+            is_long=True,
             request_digest=options.request_digest,
         )
         try:

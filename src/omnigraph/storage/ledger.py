@@ -46,6 +46,8 @@ class LedgerVersion:
 
     Attributes:
         head: The key of the row that all publishers replace.
+        place: The address of the head row; None if it is not there, or nobody has looked.
+        tail: All rows of the fragment that has the head row, if they are few.
     """
 
     branch: str | None
@@ -55,10 +57,8 @@ class LedgerVersion:
     _dataset: Any
     #: The names of its files.
     _files: frozenset[str]
-    #: The address of the head row; None if it is not there, or nobody has looked.
-    _place: int | None = None
-    #: All rows of the fragment that has the head row, if they are few.
-    _tail: pa.Table | None = None
+    place: int | None = None
+    tail: pa.Table | None = None
 
 
 class Ledger:
@@ -124,7 +124,7 @@ class Ledger:
         if row >= 0:
             place = rows[ROW_ADDRESS][row].as_py()
         elif since is not None:
-            place, tail = since._place, since._tail
+            place, tail = since.place, since.tail
         if since is not None and place is not None:
             fragment = fragment_of(place)
             if row >= 0:
@@ -135,6 +135,23 @@ class Ledger:
             if tail is not None and (found is None or tail.num_rows != found.count_rows()):
                 tail = None
         return self._as_version(branch, dataset, head, place, tail), rows
+
+    def follow(
+        self, base: LedgerVersion, version: int, place: int, tail: pa.Table | None
+    ) -> LedgerVersion:
+        """A version after one that was read, of which the caller knows what has changed.
+
+        Args:
+            base: The version that was read.
+            version: The later one.
+            place: The address of its head row.
+            tail: The rows of the fragment that has it, if they are known.
+        """
+        with self._errors():
+            dataset = at_home(self._ref(base.branch), base._dataset, version)
+        if tail is not None:
+            tail = tail.cast(dataset.schema)
+        return self._as_version(base.branch, dataset, base.head, place, tail)
 
     def rows(self, branch: str | None, where: str) -> pa.Table:
         """The rows of the newest version on a branch that match."""
@@ -182,15 +199,15 @@ class Ledger:
         Raises:
             ReadSetConflict: Somebody else changed the same rows since `base`.
         """
+        has_head = pc.index(rows[_KEY], base.head).as_py() >= 0
         try:
-            if base._place is not None and pc.index(rows[_KEY], base.head).as_py() >= 0:
-                return self._replace(base, base._place, rows)
+            if base.place is not None and has_head:
+                return self._replace(base, base.place, rows)
             # A merge moves the dataset it is called on: `base` has to stay what it is.
             dataset = self._checkout(base)
             merge = dataset.merge_insert(_KEY)
             merge = merge.when_matched_update_all().when_not_matched_insert_all()
             merge.conflict_retries(0).execute(rows)
-            return self._as_version(base.branch, dataset, base.head)
         except CommitConflictError as error:
             raise _overtaken() from error
         except OSError as error:
@@ -199,6 +216,11 @@ class Ledger:
             raise StorageError(f"{self._path}: {_line(error)}", transient=True) from error
         except (ValueError, RuntimeError) as error:
             raise StorageError(f"{self._path}: {_line(error)}") from error
+        if has_head:
+            # The first head of a branch: the next publish replaces it.
+            where = f"{_KEY} = '{base.head}'"
+            return self.read(base.branch, where, base.head, version=int(dataset.version))[0]
+        return self._as_version(base.branch, dataset, base.head)
 
     def _checkout(self, base: LedgerVersion) -> LanceDataset:
         try:
@@ -220,7 +242,7 @@ class Ledger:
         dataset: LanceDataset = base._dataset
         rows = rows.cast(dataset.schema)
         fragment = fragment_of(place)
-        tail = base._tail
+        tail = base.tail
         updated: list[Any] = []
         emptied = [fragment]
         if tail is not None and tail.num_rows + rows.num_rows <= _TAIL_ROWS:
@@ -289,7 +311,7 @@ class Ledger:
             # Again on a newer version it would drop rows that were published since.
             dataset.delete(obsolete, conflict_retries=0)
             drop_versions(Objects(self.location), self._ref(base.branch), dataset, keep_versions)
-        return self._as_version(base.branch, dataset, base.head, base._place)
+        return self._as_version(base.branch, dataset, base.head, base.place)
 
     # --- branches ---
 

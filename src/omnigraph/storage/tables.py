@@ -40,7 +40,6 @@ from omnigraph.storage.snapshot import (
 from omnigraph.storage.staged import FILE_FORMAT, ROWS_PER_FRAGMENT, Kind, StagedWrite, staged
 from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID, TableRef
 from omnigraph.storage.tiers import parts, stage_tier_merge, with_merge
-from omnigraph.storage.touched import TouchedIds
 from omnigraph.storage.version_file import next_row_id, transaction_id, version_path
 
 __all__ = [
@@ -82,13 +81,9 @@ class TableVersion:
 
 
 class Tables:
-    """All tables of one graph.
+    """All tables of one graph."""
 
-    Attributes:
-        touched: What the last commits of this process have touched.
-    """
-
-    __slots__ = ("_committed", "_ids", "_opened", "_roots", "_session", "location", "touched")
+    __slots__ = ("_committed", "_ids", "_opened", "_roots", "_session", "location")
 
     def __init__(self, location: Location) -> None:
         use_storage()
@@ -97,7 +92,6 @@ class Tables:
             index_cache_size_bytes=_INDEX_BYTES, metadata_cache_size_bytes=_METADATA_BYTES
         )
         self._ids = IdCache()
-        self.touched = TouchedIds()
         #: Versions that somebody holds, by path and number. None of branches: one of the same name,
         #: made later, has other tables under the same address.
         self._opened: WeakValueDictionary[tuple[str, int], TableSnapshot] = WeakValueDictionary()

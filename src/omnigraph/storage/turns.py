@@ -7,10 +7,14 @@ as it likes, and does them together with its own. Then the next thread that stil
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 Job = TypeVar("Job")
+#: How many jobs are prepared at once, and how long others wait for that, in seconds.
+_AT_ONCE = 2
+_PATIENCE = 0.02
 
 
 class _Turn(Generic[Job]):
@@ -32,6 +36,7 @@ class Turns(Generic[Job]):
         self._waiting: list[_Turn[Job]] = []
         self._taken: list[_Turn[Job]] = []
         self._is_led = False
+        self._entrance = threading.BoundedSemaphore(_AT_ONCE)
 
     def run(self, job: Job, lead: Callable[[], None]) -> None:
         """Wait until another thread has taken the job, or lead.
@@ -50,6 +55,19 @@ class Turns(Generic[Job]):
                 lead()
         finally:
             self._end(turn)
+
+    @contextmanager
+    def preparing(self) -> Iterator[None]:
+        """Prepare a job, a few at a time: more would only take the interpreter from the leader.
+
+        Whoever has waited for some time goes ahead anyway.
+        """
+        is_let_in = self._entrance.acquire(timeout=_PATIENCE)
+        try:
+            yield
+        finally:
+            if is_let_in:
+                self._entrance.release()
 
     def waiting(self) -> list[Job]:
         """The jobs that wait, oldest first; the leader's own is one of them."""

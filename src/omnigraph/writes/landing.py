@@ -21,6 +21,7 @@ from omnigraph import failpoints
 from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError
 from omnigraph.history.manifest import Commit, PublishedTable
+from omnigraph.history.recent import Touched
 from omnigraph.history.repository import Repository
 from omnigraph.history.store import BranchState
 from omnigraph.storage.lock import EffectLock
@@ -309,6 +310,7 @@ def _effects(
     newest: dict[TableRef, PublishedTable] = {}
     confirmed: list[PlannedCommit] = []
     published: list[list[PublishedTable]] = []
+    touched: list[Touched] = []
     for job, planned in zip(jobs, sidecar.commits, strict=True):
         done: list[SidecarTable] = []
         for item, note in zip(job.prepared.tables, planned.tables, strict=True):
@@ -323,10 +325,9 @@ def _effects(
             staged = replace(staged, transaction_id=note.transaction_id)
             made = repository.tables.commit_staged(staged)
             failpoints.hit("write.table_committed")
-            touched = item.change.footprint
-            if touched is not None:
-                ids = {id for rows in touched for id in rows["id"].to_pylist()}
-                repository.tables.touched.put(now.identity, item.ref, made.version, ids)
+            if item.change.footprint is not None:
+                ids = {id for rows in item.change.footprint for id in rows["id"].to_pylist()}
+                touched.append(Touched(item.ref.path, item.ref.branch, made.version, tuple(ids)))
             done.append(structs.replace(note, version=made.version, rows=made.rows))
             newest[item.ref] = as_published(note, made.version, made.rows)
         confirmed.append(structs.replace(planned, tables=tuple(done)))
@@ -337,7 +338,7 @@ def _effects(
     commits = planned_commits(sidecar, now, published)
     lock.check()
     failpoints.hit("write.publishing")
-    repository.history.publish(now, commits, newest.values())
+    repository.history.publish(now, commits, newest.values(), touched)
     failpoints.hit("write.published")
     return commits
 

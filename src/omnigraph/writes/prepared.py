@@ -130,7 +130,7 @@ def caught_up(repository: Repository, prepared: Prepared, now: BranchState) -> P
     if now.head == prepared.base.head:
         return prepared
     try:
-        anew = recheck(repository.tables, prepared.reads, prepared.base, now)
+        anew = recheck(repository, prepared.reads, prepared.base, now)
         tables = tuple(
             _rebased(repository, item, now, anew.get(item.table.name)) for item in prepared.tables
         )

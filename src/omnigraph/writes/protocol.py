@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import random
 import time
+from contextlib import nullcontext
 
 from omnigraph import failpoints
 from omnigraph.errors import UsageError
@@ -60,7 +61,8 @@ def _repeated(repository: Repository, request: WriteRequest, may_repeat: bool) -
             return earlier
         begun = time.monotonic()
         try:
-            prepared = prepare(repository, request, base)
+            with nullcontext() if request.is_long else repository.turns.preparing():
+                prepared = prepare(repository, request, base)
             if not prepared.tables:
                 return WriteResult(None, {})
             failpoints.hit("write.prepared")

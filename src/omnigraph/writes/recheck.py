@@ -12,11 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import ReadSetConflict
+from omnigraph.history.repository import Repository
 from omnigraph.history.store import BranchState
+from omnigraph.history.touched import TouchedIds
 from omnigraph.language.values import show
 from omnigraph.storage.changes import changes_between
 from omnigraph.storage.snapshot import FEW_IDS
-from omnigraph.storage.tables import TableRef, Tables, TableSnapshot
+from omnigraph.storage.tables import TableRef, TableSnapshot
 from omnigraph.writes.reads import LookUp, Read
 
 Reads = Mapping[str, Sequence[Read]]
@@ -25,12 +27,12 @@ _SHOWN = 3
 
 
 def recheck(
-    tables: Tables, reads: Reads, base: BranchState, later: BranchState
+    repository: Repository, reads: Reads, base: BranchState, later: BranchState
 ) -> dict[str, pa.Array]:
     """Check that a write which was prepared on one state fits another, later one.
 
     Args:
-        tables: The graph's tables.
+        repository: The graph.
         reads: What it has read, by the type's name.
         base: The state it was prepared on.
         later: The state it is to be written on.
@@ -42,6 +44,7 @@ def recheck(
         ReadSetConflict: A row that it has read has changed, or it would read more rows now.
     """
     anew: dict[str, pa.Array] = {}
+    tables, touched = repository.tables, repository.history.touched
     then, now = base.state, later.state
     for name, questions in reads.items():
         old, new = then.by_name(name), now.by_name(name)
@@ -52,7 +55,7 @@ def recheck(
             continue
         if old.ref == new.ref:
             versions = (later.identity, old.ref, old.version, new.version)
-            questions = [read for read in questions if not _is_untouched(tables, read, versions)]
+            questions = [read for read in questions if not _is_untouched(touched, read, versions)]
             if not questions:
                 continue
         before, after = tables.open(old.ref, old.version), tables.open(new.ref, new.version)
@@ -70,11 +73,13 @@ def recheck(
     return anew
 
 
-def _is_untouched(tables: Tables, read: Read, versions: tuple[str, TableRef, int, int]) -> bool:
-    """True when commits of this process, which touched other ids, are all that has happened."""
+def _is_untouched(
+    touched: TouchedIds, read: Read, versions: tuple[str, TableRef, int, int]
+) -> bool:
+    """True when commits that are known, and touched other ids, are all that has happened."""
     if not isinstance(read, LookUp) or read.column != "id" or len(read.values) > FEW_IDS:
         return False
-    return tables.touched.is_untouched(*versions, read.values.to_pylist())
+    return touched.is_untouched(*versions, read.values.to_pylist())
 
 
 def _is_unchanged(read: Read, before: TableSnapshot, after: TableSnapshot) -> bool:

@@ -59,6 +59,7 @@ class WriteRequest:
         if_commit: Write only if this is the branch's head.
         idempotency_key: A second write with the same key on the branch gives the first's commit.
         request_digest: What tells a repeated request from another one with the same key.
+        is_long: It takes seconds to prepare.
     """
 
     branch: str
@@ -70,6 +71,7 @@ class WriteRequest:
     idempotency_key: str | None = None
     writer: str = "write"
     request_digest: str | None = None
+    is_long: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""The ids that the last small commits of this process have touched, version by version.
+"""The ids that the last small commits have touched, version by version.
 
-Most of what other writers have to know about a commit is whether it concerns their ids. When it was
-made in the same process, the answer needs no look at the tables.
+Most of what other writers have to know about a commit is whether it concerns their ids. The answer
+needs no look at the tables if the commit was made in this process, or is one of the `recent` ones.
 """
 
 from __future__ import annotations

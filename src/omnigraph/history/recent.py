@@ -1,0 +1,149 @@
+"""What the last publishes have changed, in a small file that writers read instead of the manifest.
+
+Writers of several processes take turns, and each has to know what the others did meanwhile. Here
+it finds the rows that were published, and the ids that were touched, without opening a table. The
+file is no part of the history: it may be damaged, old or missing at any time. A step counts only if
+the stamps of the manifest's versions before and after it are those that are there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zlib
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from omnigraph.storage.kept import FOLDER, Stamp
+from omnigraph.storage.location import Location
+
+#: How many bytes at the end of the file are looked at, first and at most, and how large it may get.
+_READ_BYTES = (32 << 10, 512 << 10)
+_MOST_BYTES = 2 << 20
+
+
+class Touched(Struct, frozen=True, array_like=True):
+    """The ids that one version of a table has inserted, replaced or deleted."""
+
+    path: str
+    branch: str | None
+    version: int
+    ids: tuple[str, ...]
+
+
+class Step(Struct, frozen=True, array_like=True):
+    """One version of the manifest.
+
+    Attributes:
+        rows: What was published, without empty columns.
+        place: The address of the head row.
+        is_fresh: The rows were written apart from earlier ones.
+        is_pruned: Rows were dropped instead.
+        touched: What is known of the tables.
+    """
+
+    rows: tuple[dict[str, Any], ...]
+    place: int = 0
+    is_fresh: bool = False
+    is_pruned: bool = False
+    touched: tuple[Touched, ...] = ()
+
+
+_decoder = msgspec.json.Decoder(Step)
+
+
+class Recent:
+    """The files of one graph, one per branch. Graphs on object stores have none."""
+
+    def __init__(self, location: Location) -> None:
+        self._folder = location.child(f"{FOLDER}/recent") if location.is_local else None
+
+    def append(self, lifetime: str, before: Stamp, after: Stamp, step: Step) -> None:
+        """Add a step. The caller holds the effect lock.
+
+        Args:
+            lifetime: The branch, as long as it lives.
+            before: The manifest's version that the step was made on.
+            after: The version that it made.
+            step: The step.
+        """
+        if self._folder is None:
+            return
+        content = f"{before} {after} ".encode() + msgspec.json.encode(step)
+        # Whatever was left there by a killed process ends where this line begins.
+        line = b"\n%08x %b" % (zlib.crc32(content), content)
+        file = self._file(lifetime)
+        # Without it, others read the manifest.
+        with suppress(OSError):
+            if os.path.islink(self._folder) or os.path.islink(os.path.dirname(self._folder)):
+                return
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+            try:
+                handle = os.open(file, flags, 0o666)
+            except FileNotFoundError:
+                os.makedirs(self._folder, exist_ok=True)
+                handle = os.open(file, flags, 0o666)
+            try:
+                if os.fstat(handle).st_size > _MOST_BYTES:
+                    os.ftruncate(handle, 0)
+                os.write(handle, line)
+            finally:
+                os.close(handle)
+
+    def between(self, lifetime: str, before: Stamp, after: Stamp) -> list[Step] | None:
+        """The steps from one version of the manifest to another; None when they are not known."""
+        if self._folder is None:
+            return None
+        try:
+            handle = os.open(self._file(lifetime), os.O_RDONLY | os.O_NOFOLLOW)
+        except OSError:
+            return None
+        try:
+            size = os.fstat(handle).st_size
+            for most in _READ_BYTES:
+                content = os.pread(handle, most, max(0, size - most))
+                lines = content.split(b"\n")[::-1]
+                found = _chain(lines, str(before).encode(), str(after).encode())
+                if found is not None or size <= most:
+                    return found
+        except OSError:
+            pass
+        finally:
+            os.close(handle)
+        return None
+
+    def forget(self, lifetime: str) -> None:
+        """Remove the file of a branch that is gone."""
+        if self._folder is not None:
+            with suppress(OSError):
+                os.unlink(self._file(lifetime))
+
+    def _file(self, lifetime: str) -> str:
+        name = hashlib.sha256(lifetime.encode()).hexdigest()[:16] if lifetime else "main"
+        return f"{self._folder}/{name}"
+
+
+def _chain(lines: Sequence[bytes], first: bytes, last: bytes) -> list[Step] | None:
+    """The steps that lead from one stamp to another, of lines with the newest first."""
+    found: list[Step] = []
+    wanted = last
+    for line in lines:
+        check, _, content = line.partition(b" ")
+        before, _, rest = content.partition(b" ")
+        after, _, encoded = rest.partition(b" ")
+        if after != wanted:
+            continue
+        if b"%08x" % zlib.crc32(content) != check:
+            return None
+        try:
+            found.append(_decoder.decode(encoded))
+        except msgspec.MsgspecError:
+            return None
+        if before == first:
+            return found[::-1]
+        wanted = before
+    return None
