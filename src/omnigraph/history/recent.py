@@ -22,8 +22,8 @@ from omnigraph.storage.kept import FOLDER, Stamp
 from omnigraph.storage.location import Location
 
 #: How many bytes at the end of the file are looked at, first and at most, and how large it may get.
-_READ_BYTES = (32 << 10, 512 << 10)
-_MOST_BYTES = 2 << 20
+_READ_BYTES = (32 << 10, 256 << 10)
+_MOST_BYTES = 512 << 10
 
 
 class Touched(Struct, frozen=True, array_like=True):

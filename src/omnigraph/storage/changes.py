@@ -68,8 +68,9 @@ def changes_between(old: TableSnapshot, new: TableSnapshot, columns: Sequence[st
     was_updated, was_there = _looked_up(old_ids, _numbers(gone, _LAST_UPDATED), fresh_ids)
     is_updated = _numbers(fresh, _LAST_UPDATED)
     # Merged rows may look newer, but never older: that is what went back.
-    updated = was_there & ((is_updated > old.version) | (is_updated < was_updated))
-    if updated.any() and new.version > old.version + 1:
+    went_back = was_there & (is_updated < was_updated)
+    updated = (was_there & (is_updated > old.version)) | went_back
+    if went_back.any() or (updated.any() and new.version > old.version + 1):
         # The versions of merged rows are not exact: only their values tell.
         at = np.flatnonzero(updated)
         updated[at] = _differ(old, new, fresh_ids[at])

@@ -6,8 +6,8 @@ in the version that it makes anyway. A row is rewritten once per tier, and a tab
 about log(n) small fragments. Row ids stay, and so does every older version.
 
 Lance notes in which version each row was created and last updated, inline in every version file:
-one entry per row here, since every row came in a version of its own. A merge keeps one entry per
-merged fragment, the newest. So a row may look newer than it is, but never older.
+one entry per row here, since every row came in a version of its own. A merge keeps one entry for
+all fragments of one tier, the newest. So a row may look newer than it is, but never older.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from types import MappingProxyType
 from typing import Any
 
@@ -101,11 +102,15 @@ def stage_tier_merge(
     (merged,) = rewrite.from_json(json.dumps(task)).execute(dataset).new_fragments
     check_whole(dataset, branch, [merged])
     merged.id = sources[0].id
+    tiers = [list(group) for _, group in groupby(sources, lambda f: _tier(f.num_rows))]
     merged.created_at_version_meta = _versions(
-        [(source.num_rows, _newest(source.created_at_version_meta)) for source in sources]
+        [(_rows(tier), max(_newest(f.created_at_version_meta) for f in tier)) for tier in tiers]
     )
     merged.last_updated_at_version_meta = _versions(
-        [(source.num_rows, _newest(source.last_updated_at_version_meta)) for source in sources]
+        [
+            (_rows(tier), max(_newest(f.last_updated_at_version_meta) for f in tier))
+            for tier in tiers
+        ]
     )
     return TierMerge(merged, sources)
 
@@ -180,6 +185,10 @@ def _bytes_beside(
         for owner, size in zip(owners, np.where(np.isin(kinds, _BESIDE), sizes, 0), strict=True):
             totals[int(owner)] += int(size)
     return totals
+
+
+def _rows(fragments: Iterable[FragmentMetadata]) -> int:
+    return sum(fragment.num_rows for fragment in fragments)
 
 
 def _id(fragment: FragmentMetadata) -> int:
