@@ -46,7 +46,8 @@ def unreferenced(place: str | Path) -> set[str]:
     known = {"_schema.pg", "_schema.ir.json", "__schema_state.json"}
     known |= {"__locks/effect.lock"}
     known |= {"__cache/manifest.json"}
-    return {p for p in found - known if not p.startswith("__cache/embeddings/")}
+    caches = ("__cache/embeddings/", "__cache/recent/")
+    return {p for p in found - known if not p.startswith(caches)}
 
 
 def _of_table(root: Path, table: Path, read: set[str | None] | None) -> Iterator[str]:

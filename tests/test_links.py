@@ -74,7 +74,10 @@ def use(graph: Graph) -> None:
                 assert "is a link" in str(error)
 
 
-FOLDERS = ("__scratch", "__cache", "__cache/columns", "__cache/topology", "__locks", "__recovery")
+FOLDERS = (
+    "__scratch", "__cache", "__cache/columns", "__cache/topology", "__cache/recent", "__locks",
+    "__recovery",
+)  # fmt: skip
 TABLES = (
     "nodes", "nodes/*", "nodes/*/data", "nodes/*/_versions", "nodes/*/tree", "nodes/*/tree/draft",
     "__manifest", "__manifest/tree", "__manifest/_refs", "__manifest/tree/draft",

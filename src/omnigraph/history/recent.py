@@ -79,7 +79,7 @@ class Recent:
         file = self._file(lifetime)
         # Without it, others read the manifest.
         with suppress(OSError):
-            if os.path.islink(self._folder) or os.path.islink(os.path.dirname(self._folder)):
+            if self._is_elsewhere():
                 return
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
             try:
@@ -118,9 +118,14 @@ class Recent:
 
     def forget(self, lifetime: str) -> None:
         """Remove the file of a branch that is gone."""
-        if self._folder is not None:
+        if self._folder is not None and not self._is_elsewhere():
             with suppress(OSError):
                 os.unlink(self._file(lifetime))
+
+    def _is_elsewhere(self) -> bool:
+        """True when a link leads to the folder: a graph has no files outside of its own."""
+        assert self._folder is not None
+        return os.path.islink(self._folder) or os.path.islink(os.path.dirname(self._folder))
 
     def _file(self, lifetime: str) -> str:
         name = hashlib.sha256(lifetime.encode()).hexdigest()[:16] if lifetime else "main"
