@@ -8,8 +8,9 @@ reader can tell a whole write from half of one without knowing anything else:
     Knows    for larger writes, edges between its own persons
     LivesIn  for some writes, one edge in place of all others
 
-Each process notes what it is about to do and what answer it got in a file of its own. A line is
-in the kernel's hands before the next step, so that SIGKILL cannot lose it. `torture_check.py`
+Processes are also paused. Each has several threads, whose writes land together, and some writes are
+loads. Each thread notes what it is about to do and what answer it got in a file of its own. A line
+is in the kernel's hands before the next step, so that SIGKILL cannot lose it. `torture_check.py`
 compares the notes with the graph afterwards.
 """
 
@@ -18,12 +19,18 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
+import threading
 import time
 from collections import Counter, defaultdict
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -34,6 +41,7 @@ from omnigraph.errors import (
     PreconditionFailed,
 )
 from omnigraph.graph import Graph, init, open
+from omnigraph.history.manifest import Commit
 from omnigraph.language.schema.arrow import table_schema
 from omnigraph.snapshots import Snapshot
 from omnigraph.writes.batches import Batches
@@ -46,6 +54,9 @@ LASTING = ("main", "left", "right")
 PASSING = ("tmp0", "tmp1", "tmp2/x")
 #: At how many rows somebody empties the tables, so that a long run does not grow slow.
 _FULL = 400
+#: How many threads a process writes with, and how many of the incidents are pauses.
+_THREADS = 2
+_PAUSED = 0.3
 #: Answers that a write may get when others write too. All others are faults.
 _ANSWERS = (ConflictError, PreconditionFailed, NotFound, AlreadyExists)
 
@@ -108,6 +119,23 @@ class Write:
         for name, table_rows in rows.items():
             content[name].update(table_rows)
 
+    @property
+    def mode(self) -> Literal["append", "merge"]:
+        """How its rows are written."""
+        return "append" if self.append and self.shared is None else "merge"
+
+    def as_lines(self) -> dict[str, list[dict[str, Any]]]:
+        """Its rows as a load takes them, by type."""
+        columns = {
+            "City": ("id", "name"),
+            "Person": ("id", "name", "age"),
+            "Knows": ("id", "from", "to"),
+        }
+        return {
+            table: [dict(zip(columns[table], row, strict=True)) for row in rows.values()]
+            for table, rows in self.rows().items()
+        }
+
     def batches(self, graph: Graph) -> Batches:
         """The write as the graph takes it."""
         if self.kind == "delete":
@@ -117,7 +145,7 @@ class Write:
         if self.kind == "reset":
             rows = {"Knows": {}} | rows
         for table, table_rows in rows.items():
-            mode = "append" if self.append and self.shared is None else "merge"
+            mode: str = self.mode
             if self.kind == "reset" or table == "LivesIn":
                 mode = "overwrite"
             found[table] = (mode, as_arrow(graph, table, list(table_rows.values())))
@@ -150,13 +178,26 @@ def read_notes(path: Path) -> list[dict[str, Any]]:
 # --- writers ---
 
 
-def writer(place: str, folder: str, slot: int, life: int) -> None:
+def writer(place: str, folder: str, slot: int, life: int, environment: Mapping[str, str]) -> None:
     """One life of a writing process: it ends by SIGKILL, or when the file `stop` appears."""
-    path = Path(folder) / f"writer-{slot}.jsonl"
+    os.environ.update(environment)
+    graph = open(place)
+    threads = [
+        threading.Thread(target=_write, args=(graph, Path(folder), f"{slot}{letter}", life))
+        for letter in "ab"[:_THREADS]
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _write(graph: Graph, folder: Path, slot: str, life: int) -> None:
+    path = folder / f"writer-{slot}.jsonl"
     left_over = read_notes(path)
     notes = Notes(path)
     try:
-        _Writer(open(place), notes, Path(folder) / "stop", f"w{slot}-{life}").run(left_over)
+        _Writer(graph, notes, folder / "stop", f"w{slot}-{life}").run(left_over)
     except Exception as error:
         notes.add("fault", error=repr(error))
         raise
@@ -190,27 +231,36 @@ class _Writer:
 
     def _try(self, write: Write) -> None:
         try:
-            answer = self.graph.write_batches(
-                write.batches(self.graph),
-                branch=write.branch,
-                actor=self.name,
-                message=write.name,
-                if_commit=write.if_commit,
-                idempotency_key=write.key,
-            )
+            commit, repeated = self._send(write)
         except _ANSWERS as error:
             self.notes.add("refused", name=write.name, error=type(error).__name__)
             return
-        commit = answer.commit
         self.notes.add(
             "done",
             name=write.name,
             commit=commit and commit.id,
             parent=commit and commit.parents[0],
-            repeated=answer.repeated,
+            repeated=repeated,
         )
         if write.kind == "one" and write.people == 1:
             self.small.append(write)
+
+    def _send(self, write: Write) -> tuple[Commit | None, bool]:
+        """Write; returns the commit, and whether it was made before."""
+        details: dict[str, Any] = {
+            "branch": write.branch,
+            "actor": self.name,
+            "message": write.name,
+            "if_commit": write.if_commit,
+            "idempotency_key": write.key,
+        }
+        # The same write is sent in the same way when it is sent again.
+        if write.kind in ("one", "many", "update") and write.name[-1] in "37":
+            loaded = self.graph.load(write.as_lines(), mode=write.mode, engine="local", **details)
+            commit = None if loaded.commit is None else self.graph.commit(loaded.commit)
+            return commit, loaded.repeated
+        answer = self.graph.write_batches(write.batches(self.graph), **details)
+        return answer.commit, answer.repeated
 
     def _make_up(self) -> Write | None:
         chance = self.random.random
@@ -264,8 +314,9 @@ class _Writer:
 # --- readers ---
 
 
-def reader(place: str, folder: str, slot: int) -> None:
+def reader(place: str, folder: str, slot: int, environment: Mapping[str, str]) -> None:
     """A process that only reads, and complains about everything it should not see."""
+    os.environ.update(environment)
     notes = Notes(Path(folder) / f"reader-{slot}.jsonl")
     chance = random.Random(slot)
     graph = open(place, mode="r")
@@ -348,17 +399,36 @@ class Run:
 
     seconds: float = 0.0
     kills: int = 0
+    pauses: int = 0
     hung: int = 0
     exits: dict[int, int] = field(default_factory=lambda: defaultdict(int))
 
 
+def _pause(process: BaseProcess, seconds: float) -> None:
+    """Stop a process wherever it is, and let it go on after a while."""
+    assert process.pid is not None
+    with suppress(ProcessLookupError):
+        os.kill(process.pid, signal.SIGSTOP)
+        time.sleep(seconds)
+        os.kill(process.pid, signal.SIGCONT)
+
+
 def torture(
-    place: str, folder: Path, seconds: float, kills: int, *, writers: int = 4, readers: int = 2
+    place: str,
+    folder: Path,
+    seconds: float,
+    kills: int,
+    *,
+    writers: int = 4,
+    readers: int = 2,
+    longest_pause: float = 0.5,
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Run:
     """Create a graph and torture it; the notes are in the folder.
 
     It ends when the time is over, but not before so many processes were killed.
     """
+    given = dict(environment)
     with init(place, SCHEMA, actor="setup") as graph:
         for name in LASTING[1:]:
             graph.branches.create(name)
@@ -366,19 +436,23 @@ def torture(
     run = Run()
     lives = [0] * writers
     begun = time.monotonic()
-    processes = [start_child(writer, place, str(folder), slot, 0) for slot in range(writers)]
-    watching = [start_child(reader, place, str(folder), slot) for slot in range(readers)]
+    processes = [start_child(writer, place, str(folder), slot, 0, given) for slot in range(writers)]
+    watching = [start_child(reader, place, str(folder), slot, given) for slot in range(readers)]
     try:
         while time.monotonic() - begun < seconds or run.kills < kills:
             time.sleep(chance.expovariate(1 / 0.5))
             slot = chance.randrange(writers)
+            if chance.random() < _PAUSED:
+                _pause(processes[slot], chance.uniform(0, longest_pause))
+                run.pauses += 1
+                continue
             if processes[slot].is_alive():
                 processes[slot].kill()
                 run.kills += 1
             processes[slot].join()
             run.exits[processes[slot].exitcode or 0] += 1
             lives[slot] += 1
-            processes[slot] = start_child(writer, place, str(folder), slot, lives[slot])
+            processes[slot] = start_child(writer, place, str(folder), slot, lives[slot], given)
     finally:
         (folder / "stop").touch()
         for process in processes + watching:

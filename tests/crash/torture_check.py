@@ -26,6 +26,7 @@ class Report:
 
     seconds: float
     kills: int
+    pauses: int = 0
     commits: int = 0
     acknowledged: int = 0
     refused: int = 0
@@ -52,7 +53,7 @@ class Report:
         return (
             f"torture: {self.seconds:.0f} s, {self.commits} commits"
             f" ({self.acknowledged} acknowledged, {self.rescued} of dead writers),"
-            f" {self.kills} kills, {sum(self.recoveries.values())} recoveries"
+            f" {self.kills} kills, {self.pauses} pauses, {sum(self.recoveries.values())} recoveries"
             f" {dict(sorted(self.recoveries.items()))},"
             f" {self.reads} reads (slowest {self.slowest_read * 1000:.0f} ms):"
             f" {len(self.lost)} lost, {len(self.doubled)} doubled,"
@@ -119,7 +120,7 @@ class _Notes:
 
 def verify(place: str, folder: Path, run: Run) -> Report:
     """Open the graph once more for writing, and look at everything."""
-    report = Report(run.seconds, run.kills)
+    report = Report(run.seconds, run.kills, run.pauses)
     if run.hung:
         report.problems.append(f"{run.hung} processes hung")
     notes = _Notes(folder, report)
