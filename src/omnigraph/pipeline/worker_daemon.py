@@ -10,6 +10,8 @@ import importlib
 import os
 import sys
 
+from omnigraph.pipeline.engine import give_way
+
 
 def main() -> None:
     """Run Spark's own daemon, which forks a worker when one is needed."""
@@ -17,6 +19,8 @@ def main() -> None:
     if any(os.path.isfile(os.path.join(p, "pyspark", "worker.py")) for p in installed):
         sys.path[:] = installed
 
+    # The workers that are forked from it give way, too.
+    give_way(os.getpid())
     # Neither starts a thread, so that forking stays safe.
     importlib.import_module("pyspark.worker")
     importlib.import_module("pyspark.daemon").manager()

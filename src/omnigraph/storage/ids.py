@@ -26,8 +26,10 @@ from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID
 #: reading all ids from storage for each look-up is no longer the larger part of the work.
 _BUDGET = 64 << 20
 MOST_ROWS = 1 << 18
-#: What an entry costs besides its arrays.
-_OVERHEAD = 512
+#: What an entry costs besides its arrays; and how many there are at most. Small fragments are soon
+#: merged, and nobody asks for them again.
+_OVERHEAD = 2 << 10
+_MOST_ENTRIES = 4096
 
 #: What a look-up of ids returns.
 PLACES = pa.schema(
@@ -81,9 +83,12 @@ class IdCache:
             old = self._entries.pop(name, None)
             self._size += entry.nbytes - (old[1].nbytes if old is not None else 0)
             self._entries[name] = _deleted(fragment), entry
-            while self._size > self._budget and len(self._entries) > 1:
+            while self._is_full() and len(self._entries) > 1:
                 _, (_, oldest) = self._entries.popitem(last=False)
                 self._size -= oldest.nbytes
+
+    def _is_full(self) -> bool:
+        return self._size > self._budget or len(self._entries) > _MOST_ENTRIES
 
     def get(self, fragment: FragmentMetadata) -> FragmentIds | None:
         """The ids of a fragment, if they are known."""
