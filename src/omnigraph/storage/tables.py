@@ -67,7 +67,7 @@ __all__ = [
 _HELD = 8
 #: What Lance may hold in memory of the tables of one graph: what it knows of versions and files,
 #: and parts of indexes. Without limits it holds gigabytes of what nobody will ask for again.
-_METADATA_BYTES = 32 << 20
+_METADATA_BYTES = 16 << 20
 _INDEX_BYTES = 256 << 20
 
 
