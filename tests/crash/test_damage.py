@@ -235,7 +235,17 @@ def test_a_damaged_sidecar_is_named_and_stops_writers_only(
         assert content(reader, "main") == before
 
 
-@pytest.mark.parametrize("spoil", [truncate, garbage, empty])
+def cut_to(share: float) -> Callable[[Path], None]:
+    def cut(path: Path) -> None:
+        content = path.read_bytes()
+        path.write_bytes(content[: int(len(content) * share)])
+
+    return cut
+
+
+@pytest.mark.parametrize(
+    "spoil", [truncate, garbage, empty, *(cut_to(n / 16) for n in range(1, 16))]
+)
 def test_a_damaged_manifest_is_named(spoil: Callable[[Path], None], place: Path) -> None:
     newest = min((place / "__manifest" / "_versions").glob("*.manifest"))
     spoil(newest)

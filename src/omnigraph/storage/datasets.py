@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import lance
 import pyarrow as pa
@@ -54,14 +55,29 @@ def open_dataset(
         if not os.path.isdir(location.child(ref.path)):
             raise ValueError(f"{location.child(ref.path)} was not found")
     table = location.store_address(ref.path)
-    if ref.branch is None:
-        return lance.dataset(table, version=version, session=session)
-    return at_home(ref, root or lance.dataset(table, session=session), version)
+    with _damage_told():
+        if ref.branch is None:
+            return lance.dataset(table, version=version, session=session)
+        root = root or lance.dataset(table, session=session)
+    return at_home(ref, root, version)
 
 
 def at_home(ref: TableRef, dataset: LanceDataset, version: int | None = None) -> LanceDataset:
     """Open another version from one that is open: of the same table, on the branch of `ref`."""
-    return settled(ref, dataset.checkout_version((ref.branch, version)))
+    with _damage_told():
+        found = dataset.checkout_version((ref.branch, version))
+    return settled(ref, found)
+
+
+@contextmanager
+def _damage_told() -> Iterator[None]:
+    """Lance panics over some files of versions that end too early: that is an error like others."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ValueError(f"the file of a version is damaged: {error}") from None
 
 
 def settled(ref: TableRef, dataset: LanceDataset) -> LanceDataset:

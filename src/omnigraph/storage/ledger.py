@@ -130,7 +130,7 @@ class Ledger:
             if row >= 0:
                 owners = pc.shift_right(rows[ROW_ADDRESS], pa.scalar(OFFSET_BITS, pa.uint64()))
                 tail = rows.filter(pc.equal(owners, pa.scalar(fragment, pa.uint64())))
-                tail = tail.drop_columns([ROW_ADDRESS]).cast(dataset.schema)
+                tail = tail.select(dataset.schema.names).cast(dataset.schema)
             found = dataset.get_fragment(fragment)
             if tail is not None and (found is None or tail.num_rows != found.count_rows()):
                 tail = None
