@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from omnigraph.graph import Graph, init, open
-from omnigraph.history.recent import Recent, Step, Touched
+from omnigraph.history.recent import Recent, Step
+from omnigraph.history.touched import Touched
 from omnigraph.storage.kept import Stamp
 from omnigraph.storage.ledger import Ledger
 from omnigraph.storage.location import Location

@@ -11,28 +11,23 @@ from __future__ import annotations
 import hashlib
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Struct
 
+from omnigraph.history.manifest import as_table
+from omnigraph.history.touched import Touched
 from omnigraph.storage.kept import FOLDER, Stamp
 from omnigraph.storage.location import Location
 
 #: How many bytes at the end of the file are looked at, first and at most, and how large it may get.
 _READ_BYTES = (32 << 10, 256 << 10)
 _MOST_BYTES = 512 << 10
-
-
-class Touched(Struct, frozen=True, array_like=True):
-    """The ids that one version of a table has inserted, replaced or deleted."""
-
-    path: str
-    branch: str | None
-    version: int
-    ids: tuple[str, ...]
 
 
 class Step(Struct, frozen=True, array_like=True):
@@ -51,6 +46,32 @@ class Step(Struct, frozen=True, array_like=True):
     is_fresh: bool = False
     is_pruned: bool = False
     touched: tuple[Touched, ...] = ()
+
+
+def step_of(rows: Iterable[Mapping[str, Any]], touched: Iterable[Touched]) -> Step:
+    """A step that publishes rows; where they have come to lie is not known yet."""
+    full = ({name: value for name, value in row.items() if value is not None} for row in rows)
+    return Step(tuple(full), touched=tuple(touched))
+
+
+def tail_after(tail: pa.Table | None, head: str, steps: Sequence[Step]) -> pa.Table | None:
+    """The manifest's rows around its head after some steps, if they are known.
+
+    Args:
+        tail: Those before the steps, if they are known.
+        head: The key of the head row, of which only the newest is left.
+        steps: The steps.
+    """
+    came: list[dict[str, Any]] = []
+    is_known = tail is not None
+    for step in steps:
+        if step.is_pruned or step.is_fresh:
+            tail, came, is_known = None, [], step.is_fresh
+        came = [*(row for row in came if row["object_id"] != head), *step.rows]
+    if not is_known or tail is None:
+        return as_table(came) if is_known else None
+    others = tail.filter(pc.not_equal(tail["object_id"], head))
+    return pa.concat_tables([others, as_table(came).cast(tail.schema)]).combine_chunks()
 
 
 _decoder = msgspec.json.Decoder(Step)

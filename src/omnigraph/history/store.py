@@ -10,7 +10,6 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct, structs
 
@@ -41,9 +40,9 @@ from omnigraph.history.manifest import (
     version_row,
 )
 from omnigraph.history.names import is_internal
-from omnigraph.history.recent import Recent, Step, Touched
+from omnigraph.history.recent import Recent, Step, step_of, tail_after
 from omnigraph.history.remembered import Remembered
-from omnigraph.history.touched import TouchedIds
+from omnigraph.history.touched import Touched, TouchedIds
 from omnigraph.storage.forks import refuse_fork
 from omnigraph.storage.kept import Stamp
 from omnigraph.storage.location import Location
@@ -356,13 +355,11 @@ class History:
             return None
         state = fold(after.version, (row for step in steps for row in step.rows), base.state)
         try:
-            tail = _tail_after(base.ledger, steps)
+            tail = tail_after(base.ledger.tail, base.ledger.head, steps)
             ledger = self._ledger.follow(base.ledger, after.version, steps[-1].place, tail)
         except StorageError:
             return None
-        for touched in (touched for step in steps for touched in step.touched):
-            ref = TableRef(touched.path, touched.branch)
-            self.touched.put(base.identity, ref, touched.version, touched.ids)
+        self.touched.put(base.identity, (touched for step in steps for touched in step.touched))
         head = state.heads[base.name]
         found = BranchState(base.epoch, base.name, base.identity, head, state, base.format, ledger)
         self._see(found, after)
@@ -499,11 +496,8 @@ class History:
         published = BranchState(
             base.epoch, base.name, base.identity, commit.id, state, base.format, ledger
         )
-        step = Step(tuple(_full(row) for row in rows), touched=tuple(touched))
-        self._note(base, published, step)
-        for each in touched:
-            ref = TableRef(each.path, each.branch)
-            self.touched.put(base.identity, ref, each.version, each.ids)
+        self._note(base, published, step_of(rows, touched))
+        self.touched.put(base.identity, touched)
         if ledger.version // _PRUNE_EVERY > base.ledger.version // _PRUNE_EVERY:
             pruned = self._ledger.prune(ledger, obsolete_filter(state), _KEEP_VERSIONS)
             if pruned is None:
@@ -604,25 +598,6 @@ class History:
             details = infos.get(name)
             name = None if details is None else (details["parent_branch"] or MAIN)
         raise ReadSetConflict(f"branch `{branch}` has no head; was it just deleted?")
-
-
-def _tail_after(base: LedgerVersion, steps: Sequence[Step]) -> pa.Table | None:
-    """The last rows of the manifest after some steps, if those before them are known."""
-    tail, came = base.tail, list[dict[str, Any]]()
-    for step in steps:
-        if step.is_pruned or step.is_fresh:
-            tail, came = None, []
-        came = [*(row for row in came if row["object_id"] != base.head), *step.rows]
-    if steps_apart := [step for step in steps if step.is_pruned or step.is_fresh]:
-        return None if steps_apart[-1].is_pruned else as_table(came)
-    if tail is None:
-        return None
-    others = tail.filter(pc.not_equal(tail["object_id"], base.head))
-    return pa.concat_tables([others, as_table(came).cast(tail.schema)]).combine_chunks()
-
-
-def _full(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if value is not None}
 
 
 def native(branch: str) -> str | None:

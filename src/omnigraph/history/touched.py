@@ -9,10 +9,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from omnigraph.storage.table_ref import TableRef
 
 #: How many versions are known. More come and go while the slowest write waits for the lock.
 _VERSIONS = 1024
+
+
+class Touched(Struct, frozen=True, array_like=True):
+    """The ids that one version of a table has inserted, replaced or deleted."""
+
+    path: str
+    branch: str | None
+    version: int
+    ids: tuple[str, ...]
 
 
 class TouchedIds:
@@ -26,10 +37,12 @@ class TouchedIds:
         self._guard = threading.Lock()
         self._known: dict[tuple[str, TableRef, int], frozenset[str]] = {}
 
-    def put(self, lifetime: str, ref: TableRef, version: int, ids: Iterable[str]) -> None:
-        """Note what one version of a table has touched."""
+    def put(self, lifetime: str, touched: Iterable[Touched]) -> None:
+        """Note what versions of tables have touched."""
         with self._guard:
-            self._known[lifetime, ref, version] = frozenset(ids)
+            for each in touched:
+                ref = TableRef(each.path, each.branch)
+                self._known[lifetime, ref, each.version] = frozenset(each.ids)
             while len(self._known) > _VERSIONS:
                 del self._known[next(iter(self._known))]
 

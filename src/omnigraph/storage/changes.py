@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 
 from omnigraph.compute.arrays import as_numpy
 from omnigraph.storage.snapshot import TableSnapshot
-from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID
+from omnigraph.storage.table_ref import OFFSET_BITS, ROW_ADDRESS, ROW_ID
 
 RowIds = npt.NDArray[np.uint64]
 _LAST_UPDATED = "_row_last_updated_at_version"
-_FRAGMENT_BITS = np.uint64(32)
+_FRAGMENT_BITS = np.uint64(OFFSET_BITS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from lance import LanceDataset, LanceFragment
 from lance.fragment import FragmentMetadata
 
 from omnigraph.compute.arrays import changes
-from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID
+from omnigraph.storage.table_ref import OFFSET_BITS, ROW_ADDRESS, ROW_ID
 
 #: The budget, and how many rows without an index are held of one table at most: beyond that,
 #: reading all ids from storage for each look-up is no longer the larger part of the work.
@@ -147,7 +147,7 @@ class IdCache:
         ).to_table()
         # Lance may return fragments in another order, but each in one piece.
         addresses = rows[ROW_ADDRESS].combine_chunks().to_numpy()
-        owners = addresses >> np.uint64(32)
+        owners = addresses >> np.uint64(OFFSET_BITS)
         starts = np.flatnonzero(changes(owners)).tolist()
         ids = rows["id"].combine_chunks()
         row_ids = rows[ROW_ID].combine_chunks().to_numpy()

@@ -24,9 +24,16 @@ from omnigraph.storage.forks import use_storage
 from omnigraph.storage.links import refuse_links_to
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
-from omnigraph.storage.patch import OFFSET_BITS, address, fragment_of, new_fragments, without
+from omnigraph.storage.patch import new_fragments, without
 from omnigraph.storage.pruning import drop_versions
-from omnigraph.storage.table_ref import PRIMARY_KEY, ROW_ADDRESS, TableRef
+from omnigraph.storage.table_ref import (
+    OFFSET_BITS,
+    PRIMARY_KEY,
+    ROW_ADDRESS,
+    TableRef,
+    address,
+    fragment_of,
+)
 from omnigraph.storage.tables import FILE_FORMAT, clear_fork, table_errors
 from omnigraph.storage.tiers import stage_tier_merge, with_merge
 

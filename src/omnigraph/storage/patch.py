@@ -20,10 +20,7 @@ from lance.fragment import RowIdSequence, write_fragments
 
 from omnigraph.storage.snapshot import TableSnapshot, table_errors
 from omnigraph.storage.staged import FILE_FORMAT, ROWS_PER_FRAGMENT, StagedWrite, staged
-from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID
-
-#: An address is the fragment's id, and in these bits the row's place in the fragment.
-OFFSET_BITS = 32
+from omnigraph.storage.table_ref import OFFSET_BITS, ROW_ADDRESS, ROW_ID
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +137,6 @@ def keep_row_ids(fragments: list[Any], row_ids: pa.ChunkedArray) -> None:
             return
         fragment.row_id_meta = RowIdSequence(ids).to_inline_metadata()
         start += len(ids)
-
-
-def address(fragment: int, offset: int) -> int:
-    """The address of a row."""
-    return fragment << OFFSET_BITS | offset
-
-
-def fragment_of(address: int) -> int:
-    """The id of the fragment that has the row with an address."""
-    return address >> OFFSET_BITS
 
 
 def without(dataset: LanceDataset, addresses: npt.ArrayLike) -> tuple[list[Any], list[int]]:

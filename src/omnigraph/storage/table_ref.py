@@ -7,6 +7,8 @@ from msgspec import Struct
 #: What Lance calls the stable id of a row and its present place, when asked for both.
 ROW_ID = "_rowid"
 ROW_ADDRESS = "_rowaddr"
+#: An address is the fragment's id, and in these bits the row's place in the fragment.
+OFFSET_BITS = 32
 #: How Lance is told that a column is the table's key.
 PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 
@@ -21,3 +23,13 @@ class TableRef(Struct, frozen=True):
     def folder(self) -> str:
         """Where its files are, below the root."""
         return self.path if self.branch is None else f"{self.path}/tree/{self.branch}"
+
+
+def address(fragment: int, offset: int) -> int:
+    """The address of a row."""
+    return fragment << OFFSET_BITS | offset
+
+
+def fragment_of(address: int) -> int:
+    """The id of the fragment that has the row with an address."""
+    return address >> OFFSET_BITS

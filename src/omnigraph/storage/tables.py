@@ -30,7 +30,7 @@ from omnigraph.storage.indices import IndexKind, IndexSpec, stage_indices
 from omnigraph.storage.links import refuse_links_to
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
-from omnigraph.storage.patch import Patch, address, new_fragments, stage_patch
+from omnigraph.storage.patch import Patch, new_fragments, stage_patch
 from omnigraph.storage.snapshot import (
     TableIndex,
     TableSnapshot,
@@ -38,7 +38,7 @@ from omnigraph.storage.snapshot import (
     table_errors,
 )
 from omnigraph.storage.staged import FILE_FORMAT, ROWS_PER_FRAGMENT, Kind, StagedWrite, staged
-from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID, TableRef
+from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID, TableRef, address
 from omnigraph.storage.tiers import parts, stage_tier_merge, with_merge
 from omnigraph.storage.version_file import next_row_id, transaction_id, version_path
 

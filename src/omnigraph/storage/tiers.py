@@ -30,7 +30,7 @@ from lance.optimize import CompactionTask
 from omnigraph.storage.patch import check_whole
 from omnigraph.storage.protobuf import fields, message, number
 from omnigraph.storage.staged import FILE_FORMAT
-from omnigraph.storage.table_ref import ROW_ADDRESS
+from omnigraph.storage.table_ref import OFFSET_BITS, ROW_ADDRESS
 
 #: So many fragments of one tier become one of the next. A tier holds sizes up to this factor.
 FAN_IN = 4
@@ -174,7 +174,7 @@ def _bytes_beside(
         with_row_address=True,
         fragments=[f for f in dataset.get_fragments() if f.fragment_id in wanted],
     ).to_table()
-    owners = rows[ROW_ADDRESS].to_numpy() >> np.uint64(32)
+    owners = rows[ROW_ADDRESS].to_numpy() >> np.uint64(OFFSET_BITS)
     totals = dict.fromkeys(wanted, 0)
     for column in columns:
         blobs = rows[column].combine_chunks()

@@ -8,7 +8,7 @@ later; they become visible together. What does not fit beside the others lands a
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,9 +21,9 @@ from omnigraph import failpoints
 from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError
 from omnigraph.history.manifest import Commit, PublishedTable
-from omnigraph.history.recent import Touched
 from omnigraph.history.repository import Repository
 from omnigraph.history.store import BranchState
+from omnigraph.history.touched import Touched
 from omnigraph.storage.lock import EffectLock
 from omnigraph.storage.staged import staged_files
 from omnigraph.storage.tables import StagedWrite, TableRef
@@ -151,8 +151,11 @@ class _Group:
         for item in job.prepared.tables:
             rows = [r for r in item.change.footprint or () if r.num_rows]
             self._rows.setdefault(item.table.name, []).extend(rows)
-            ids = self._ids.setdefault(item.table.name, set())
-            ids.update(id for r in rows for id in r["id"].to_pylist())
+            self._ids.setdefault(item.table.name, set()).update(_ids(rows))
+
+
+def _ids(tables: Iterable[pa.Table]) -> Iterator[str]:
+    return (id for rows in tables for id in rows["id"].to_pylist())
 
 
 class _HasMoved(Stale):
@@ -326,8 +329,8 @@ def _effects(
             made = repository.tables.commit_staged(staged)
             failpoints.hit("write.table_committed")
             if item.change.footprint is not None:
-                ids = {id for rows in item.change.footprint for id in rows["id"].to_pylist()}
-                touched.append(Touched(item.ref.path, item.ref.branch, made.version, tuple(ids)))
+                ids = tuple(set(_ids(item.change.footprint)))
+                touched.append(Touched(item.ref.path, item.ref.branch, made.version, ids))
             done.append(structs.replace(note, version=made.version, rows=made.rows))
             newest[item.ref] = as_published(note, made.version, made.rows)
         confirmed.append(structs.replace(planned, tables=tuple(done)))

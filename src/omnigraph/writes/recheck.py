@@ -77,9 +77,8 @@ def _is_untouched(
     touched: TouchedIds, read: Read, versions: tuple[str, TableRef, int, int]
 ) -> bool:
     """True when commits that are known, and touched other ids, are all that has happened."""
-    if not isinstance(read, LookUp) or read.column != "id" or len(read.values) > FEW_IDS:
-        return False
-    return touched.is_untouched(*versions, read.values.to_pylist())
+    ids = _few_ids(read)
+    return ids is not None and touched.is_untouched(*versions, ids.to_pylist())
 
 
 def _is_unchanged(read: Read, before: TableSnapshot, after: TableSnapshot) -> bool:
@@ -87,9 +86,15 @@ def _is_unchanged(read: Read, before: TableSnapshot, after: TableSnapshot) -> bo
 
     It is what most small writes ask, and much cheaper than to find out what has changed.
     """
-    if not isinstance(read, LookUp) or read.column != "id" or len(read.values) > FEW_IDS:
-        return False
-    return before.files_of(read.values) == after.files_of(read.values)
+    ids = _few_ids(read)
+    return ids is not None and before.files_of(ids) == after.files_of(ids)
+
+
+def _few_ids(read: Read) -> pa.Array | None:
+    """The ids that a read looks up, if it is such a read, and they are few."""
+    if isinstance(read, LookUp) and read.column == "id" and len(read.values) <= FEW_IDS:
+        return read.values
+    return None
 
 
 def _seen(reads: Iterable[Read], changed: Iterable[pa.Table]) -> list[str]:
