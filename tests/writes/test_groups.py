@@ -72,6 +72,8 @@ def test_each_write_of_a_group_is_a_commit_that_can_be_read(graph: Graph, groups
     names = [f"n{number}" for number in range(6)]
     results = together(graph, *(insert(graph, name, actor=name) for name in names))
     assert groups == [6] and versions(graph) == before + 1
+    ids = [result.commit.id for result in results]
+    assert ids == sorted(ids)
     for name, result in zip(names, results, strict=True):
         assert (result.commit.parents, result.commit.actor) == ((head,), name)
         assert result.nodes["Person"].inserted == 1

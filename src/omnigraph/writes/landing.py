@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from msgspec import structs
 
 from omnigraph import failpoints
-from omnigraph.compute.ulids import new_ulid
+from omnigraph.compute.ulids import mint_ulids, new_ulid
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError
 from omnigraph.history.manifest import Commit, PublishedTable
 from omnigraph.history.repository import Repository
@@ -258,7 +258,9 @@ def _arm(repository: Repository, now: BranchState, jobs: Sequence[_Job]) -> Side
     versions: dict[TableRef, int] = {}
     commits: list[PlannedCommit] = []
     number = 0
-    for job in jobs:
+    # They sort in the order of the commits.
+    commit_ids = mint_ulids(len(jobs)).to_pylist()
+    for job, commit_id in zip(jobs, commit_ids, strict=True):
         tables = []
         for item in job.prepared.tables:
             id = transaction_id(operation_id, number)
@@ -281,7 +283,7 @@ def _arm(repository: Repository, now: BranchState, jobs: Sequence[_Job]) -> Side
         request = job.request
         commits.append(
             PlannedCommit(
-                new_ulid(),
+                commit_id,
                 request.writer,
                 request.actor,
                 request.message,
