@@ -6,14 +6,11 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import Protocol, TypeVar
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 _MOST_THREADS = 8
-#: How much tasks give way to others on the machine: 19 is the most.
-_NICE = 10
 
 
 class Progress(Protocol):
@@ -123,14 +120,3 @@ _thread = threading.local()
 
 def _watch(ended: threading.Event) -> None:
     _thread.ended = ended
-    give_way(threading.get_native_id())
-
-
-def give_way(id: int) -> None:
-    """Let a thread, or the only one of a process, leave the processor to others who want it.
-
-    Who loads millions of rows should not be felt by those who write one. On a machine with nothing
-    else to do it changes nothing. There is no way back: it is for threads that end with the work.
-    """
-    with suppress(OSError, AttributeError):
-        os.setpriority(os.PRIO_PROCESS, id, _NICE)

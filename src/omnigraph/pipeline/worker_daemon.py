@@ -10,7 +10,8 @@ import importlib
 import os
 import sys
 
-from omnigraph.pipeline.engine import give_way
+#: How much workers give way to others on the machine: 19 is the most.
+_NICE = 10
 
 
 def main() -> None:
@@ -19,8 +20,10 @@ def main() -> None:
     if any(os.path.isfile(os.path.join(p, "pyspark", "worker.py")) for p in installed):
         sys.path[:] = installed
 
-    # The workers that are forked from it give way, too.
-    give_way(os.getpid())
+    # Who loads millions of rows should not be felt by those who write one: the workers, which are
+    # forked from this process, leave the processor to others who want it. Threads of a process that
+    # does other things as well must not: they would be set aside while they hold Python's lock.
+    os.nice(_NICE)
     # Neither starts a thread, so that forking stays safe.
     importlib.import_module("pyspark.worker")
     importlib.import_module("pyspark.daemon").manager()
