@@ -34,7 +34,13 @@ node Person { name: String @key  age: I32? }
 node City { name: String @key }
 edge LivesIn: Person -> City
 """
-COMMITS = {"insert": 10_000, "three types": 10_000, "update": 5_000, "insert and delete": 5_000}
+COMMITS = {
+    "insert": 10_000,
+    "three types": 10_000,
+    "update": 5_000,
+    "update of many": 5_000,
+    "insert and delete": 5_000,
+}
 QUICK = 600
 #: The commits that count as the first ones, and how many as the last ones.
 EARLY, LATE = slice(50, 150), 100
@@ -106,8 +112,8 @@ def step(graph: Graph, kind: str, number: int) -> tuple[str, bool]:
             graph.mutate(INSERT, params={"n": name, "a": 7})
         case "three types":
             graph.mutate(INSERT_THREE, params={"n": name, "c": f"city-{number:09}"})
-        case "update":
-            name = name_of(number * 7919 % UPDATED_ROWS)
+        case "update" | "update of many":
+            name = name_of(7 if kind == "update" else number * 7919 % UPDATED_ROWS)
             graph.mutate(UPDATE, params={"n": name, "a": number % 90})
         case "insert and delete":
             name = name_of(number // 2)
@@ -122,7 +128,7 @@ def run(folder: Path, kind: str, commits: int) -> tuple[Costs, tuple[float, floa
     """Make many commits; returns what they cost, and a first query after few and after all."""
     place = folder / "graph"
     graph = init(place, SCHEMA)
-    if kind == "update":
+    if kind.startswith("update"):
         names = [name_of(n) for n in range(UPDATED_ROWS)]
         graph.write_batches({"Person": ("append", pa.table({"name": names}))})
     raw = str(folder / "raw")

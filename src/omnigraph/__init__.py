@@ -63,6 +63,9 @@ if TYPE_CHECKING:
     )
     from omnigraph.maintenance.check import CheckResult, Problem
     from omnigraph.maintenance.cleanup import CleanedPlace, CleanupResult
+    from omnigraph.merge.apply import MergeResult
+    from omnigraph.merge.conflicts import Conflict, read_resolutions, write_resolutions
+    from omnigraph.merge.diff import Diff, DiffSummary, EntityChange, TypeSummary
     from omnigraph.pipeline.export import ExportResult
     from omnigraph.pipeline.load import LoadResult
     from omnigraph.pipeline.session import register_spark
@@ -90,10 +93,14 @@ __all__ = [
     "CleanupResult",
     "Commit",
     "CompiledQuery",
+    "Conflict",
     "ConflictError",
     "Diagnostic",
+    "Diff",
+    "DiffSummary",
     "EdgeType",
     "EmbeddingError",
+    "EntityChange",
     "ExplainedStep",
     "Explanation",
     "ExportResult",
@@ -104,6 +111,7 @@ __all__ = [
     "LoadError",
     "LoadResult",
     "MergeConflicts",
+    "MergeResult",
     "MutationResult",
     "NodeType",
     "NotFound",
@@ -133,6 +141,7 @@ __all__ = [
     "TableOutcome",
     "Tags",
     "TypeCounts",
+    "TypeSummary",
     "UpgradeRequired",
     "UsageError",
     "ValidationError",
@@ -151,7 +160,9 @@ __all__ = [
     "lint",
     "open",
     "print_schema",
+    "read_resolutions",
     "register_spark",
+    "write_resolutions",
 ]
 
 #: Where the names are that are not errors.
@@ -172,6 +183,14 @@ _HOMES = {
     "Problem": "omnigraph.maintenance.check",
     "CleanedPlace": "omnigraph.maintenance.cleanup",
     "CleanupResult": "omnigraph.maintenance.cleanup",
+    "Conflict": "omnigraph.merge.conflicts",
+    "Diff": "omnigraph.merge.diff",
+    "DiffSummary": "omnigraph.merge.diff",
+    "EntityChange": "omnigraph.merge.diff",
+    "MergeResult": "omnigraph.merge.apply",
+    "TypeSummary": "omnigraph.merge.diff",
+    "read_resolutions": "omnigraph.merge.conflicts",
+    "write_resolutions": "omnigraph.merge.conflicts",
     "QueryResult": "omnigraph.results",
     "Recovery": "omnigraph.writes.audit",
     "ExportResult": "omnigraph.pipeline.export",

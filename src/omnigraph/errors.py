@@ -117,6 +117,7 @@ class Violation(Struct, frozen=True):
         message: Where it is, what is wrong, and what would be right.
         file: Of a load, the file, as it was given; None for rows that come from no file.
         line: Of a load, the line, or the row of a table, from 1 on.
+        other: The id of the row that has the value already, if another one has.
     """
 
     type: str | None
@@ -127,6 +128,7 @@ class Violation(Struct, frozen=True):
     message: str
     file: str | None = None
     line: int | None = None
+    other: str | None = None
 
     def __str__(self) -> str:
         place = "" if self.line is None else str(self.line)

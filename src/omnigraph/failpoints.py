@@ -35,6 +35,8 @@ POINTS: dict[str, str] = {
     "load.staged": "load: the rows are staged, nothing that needs all of them is checked",
     "load.checked": "load: everything is checked, faults are not told yet",
     "load.settled": "load: all files are written, the protocol does not have them yet",
+    "merge.compared": "merge: what changed on their side is known, nothing is merged",
+    "merge.combined": "merge: the rows are merged and checked, nothing is staged",
     "recovery.listed": "recovery: a sidecar was found and read",
     "recovery.table_restoring": "recovery: before each table that is rolled back or fenced",
     "recovery.table_restored": "recovery: after each table that was rolled back",

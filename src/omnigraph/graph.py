@@ -7,7 +7,7 @@ one question should not wait for Lance, writing, maintenance or Spark to be load
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from omnigraph.embedding.embedder import Embedder
     from omnigraph.maintenance.check import CheckResult
     from omnigraph.maintenance.cleanup import CleanupResult
+    from omnigraph.merge.apply import MergeResult
+    from omnigraph.merge.changes import GraphState
+    from omnigraph.merge.diff import Diff
     from omnigraph.pipeline.engine import Progress
     from omnigraph.pipeline.export import ByteSink, ExportResult
     from omnigraph.pipeline.load import LoadResult
@@ -214,6 +217,36 @@ class Graph:
             raise NotFound(
                 f"there is no commit or tag `{id}`" + (f"; {hint}" if hint else "")
             ) from None
+
+    def diff(
+        self,
+        a: str | Snapshot,
+        b: str | Snapshot,
+        *,
+        kinds: Collection[Literal["node", "edge"]] | None = None,
+        types: Collection[str] | None = None,
+        ops: Collection[Literal["insert", "update", "delete"]] | None = None,
+    ) -> Diff:
+        """Compare two states of the graph: what leads from the first to the second.
+
+        Args:
+            a: A branch, a commit by its id or tag, or a snapshot.
+            b: Another one.
+            kinds: Only nodes, or only edges.
+            types: Only these node and edge types.
+            ops: Only what was inserted, updated or deleted.
+
+        Raises:
+            NotFound: There is no such branch, commit or type.
+
+        Example:
+            >>> print(g.diff("main", "draft").summary())
+            +3 ~2 -1 Person, +12 Knows
+        """
+        from omnigraph.merge.diff import Diff
+
+        old, new = self._graph_state(a), self._graph_state(b)
+        return Diff(old, new, kinds=kinds, types=types, ops=ops)
 
     def query(
         self,
@@ -653,6 +686,70 @@ class Graph:
             idempotency_key=idempotency_key,
         )
 
+    def merge(
+        self,
+        source: str,
+        *,
+        into: str = MAIN,
+        granularity: Literal["property", "row"] = "property",
+        prefer: Literal["ours", "theirs"] | None = None,
+        resolutions: str | os.PathLike[str] | Iterable[Mapping[str, Any]] | None = None,
+        dry_run: bool = False,
+        actor: str | None = None,
+        message: str | None = None,
+        if_commit: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> MergeResult:
+        """Merge a branch, or any commit, into a branch: in one commit with two parents.
+
+        What changed on either side since both were the same is put together, row by row and
+        property by property. The source stays as it is.
+
+        Args:
+            source: A branch, or a commit by its id or tag.
+            into: The branch that gets the changes.
+            granularity: `row` makes a conflict of every entity that both sides have changed.
+            prefer: The side that wins conflicts: `ours` is the branch that is merged into.
+            resolutions: How single conflicts are settled: a file, as `write_resolutions` makes it,
+                or what it has under `conflicts`.
+            dry_run: Tell what would happen, conflicts among it, and change nothing.
+            actor: Who merges.
+            message: What for.
+            if_commit: Merge only if this is the head of `into`.
+            idempotency_key: Makes a repeated call give the first one's commit.
+
+        Raises:
+            MergeConflicts: The sides disagree; all conflicts are listed, nothing was written.
+            NotFound: There is no such branch or commit.
+
+        Example:
+            >>> g.merge("draft").outcome
+            'fast_forward'
+        """
+        from omnigraph.merge.apply import WriteOptions, merge
+        from omnigraph.merge.combine import Settling
+        from omnigraph.merge.conflicts import read_resolutions
+
+        if granularity not in ("property", "row"):
+            raise UsageError(f"granularity is `property` or `row`, not `{granularity}`")
+        if prefer not in (None, "ours", "theirs"):
+            raise UsageError(f"prefer is `ours` or `theirs`, not `{prefer}`")
+        repository = self._repository if dry_run else self._writable()
+        repository.history.check_branch(into)
+        theirs = self._graph_state(source)
+        if source == into:
+            raise UsageError(f"the branch `{into}` cannot be merged into itself")
+        settled = {} if resolutions is None else read_resolutions(resolutions)
+        return merge(
+            repository,
+            theirs,
+            into,
+            Settling(granularity, prefer, settled),
+            name=f"`{source}`",
+            dry_run=dry_run,
+            options=WriteOptions(actor, message or f"merge {source}", if_commit, idempotency_key),
+        )
+
     def ensure_indices(self, branch: str = MAIN, *, actor: str | None = None) -> WriteResult:
         """Build the indexes that are missing, and let the others cover all rows, in one commit.
 
@@ -730,6 +827,26 @@ class Graph:
         if snapshot._repository is not self._repository:
             raise UsageError("the snapshot is of another graph; take it from the one that is asked")
         return snapshot
+
+    def _graph_state(self, ref: str | Snapshot) -> GraphState:
+        """The state that a branch, a commit, a tag or a snapshot names."""
+        from omnigraph.merge.changes import GraphState
+
+        history = self._repository.history
+        if not isinstance(ref, str):
+            found = self._state_to_read(MAIN, None, ref, None)
+        elif ref == MAIN or ref in history.branch_names():
+            head = history.read(ref)
+            return GraphState(self._repository, head.head, ref, head.state)
+        else:
+            try:
+                found = self.snapshot(commit=ref)
+            except NotFound:
+                known = [branch.name for branch in history.branches()]
+                hint = did_you_mean(ref, [*known, *history.present().state.tags])
+                text = f"there is no branch, commit or tag `{ref}`"
+                raise NotFound(text + (f"; {hint}" if hint else "")) from None
+        return GraphState(self._repository, found.commit, found.branch, found._state)
 
     def _caches_of(self, snapshot: Snapshot) -> Caches:
         """What queries share, as long as the graph's folder is not replaced."""

@@ -9,9 +9,10 @@ reader can tell a whole write from half of one without knowing anything else:
     LivesIn  for some writes, one edge in place of all others
 
 Processes are also paused. Each has several threads, whose writes land together, and some writes are
-loads. Each thread notes what it is about to do and what answer it got in a file of its own. A line
-is in the kernel's hands before the next step, so that SIGKILL cannot lose it. `torture_check.py`
-compares the notes with the graph afterwards.
+loads. Every second process makes room for all rows that it replaces. Each thread notes what it is
+about to do and what answer it got in a file of its own. A line is in the kernel's hands before the
+next step, so that SIGKILL cannot lose it. `torture_check.py` compares the notes with the graph
+afterwards.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from omnigraph.language.schema.arrow import table_schema
 from omnigraph.snapshots import Snapshot
 from omnigraph.writes.batches import Batches
 from tests.crash.children import start_child
+from tests.crash.room import few_are_many
 from tests.crash.scenarios import SCHEMA as KEYED
 
 #: The name tells which write a row is of, so it cannot be the key as well.
@@ -181,6 +183,8 @@ def read_notes(path: Path) -> list[dict[str, Any]]:
 def writer(place: str, folder: str, slot: int, life: int, environment: Mapping[str, str]) -> None:
     """One life of a writing process: it ends by SIGKILL, or when the file `stop` appears."""
     os.environ.update(environment)
+    if slot % 2:
+        few_are_many()
     graph = open(place)
     threads = [
         threading.Thread(target=_write, args=(graph, Path(folder), f"{slot}{letter}", life))

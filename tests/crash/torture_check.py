@@ -149,7 +149,7 @@ def verify(place: str, folder: Path, run: Run) -> Report:
 def _chain(graph: Graph, branch: str, report: Report) -> list[Commit]:
     """The commits of a branch, oldest first; notes every break."""
     chain = graph.commits(branch)[::-1]
-    known = graph._repository.history._all_commits(branch)
+    known = graph._repository.history.lineage(branch).commits
     if {c.id for c in chain} != set(known):
         report.problems.append(f"{branch}: {len(known)} commits, {len(chain)} in the chain")
     for before, after in zip([None, *chain], chain, strict=False):

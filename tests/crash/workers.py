@@ -132,13 +132,13 @@ def lock_is_held(place: str) -> bool:
 def fork_under_lock(place: str) -> None:
     """Fork while the lock is held: the other process, which lives on, must not keep it."""
     location = Location.of(place)
-    with effect_lock(location, Objects(location), LockTimes()):
+    with effect_lock(location, Objects.at(location), LockTimes()):
         child = os.fork()
         if child == 0:
             time.sleep(30)
             os._exit(0)
     try:
-        with effect_lock(location, Objects(location), LockTimes(wait=1)):
+        with effect_lock(location, Objects.at(location), LockTimes(wait=1)):
             pass
     finally:
         os.kill(child, 9)

@@ -11,7 +11,8 @@ from lance import LanceOperation
 from lance.fragment import FragmentMetadata, RowDatasetVersionMeta, RowIdSequence
 from lance.optimize import Compaction, CompactionTask
 
-from omnigraph.storage.tiers import _OPTIONS, LARGEST_ROWS, _versions
+from omnigraph.storage.row_versions import encode_versions
+from omnigraph.storage.tiers import _OPTIONS, LARGEST_ROWS
 from tests.lance_facts.lance_tables import (
     commit,
     covered,
@@ -100,8 +101,8 @@ def test_an_updated_fragment_is_used_as_given(tmp_path):
     (made,) = fragments(table, rows(7, 8, 9))
     made.id = 1
     made.row_id_meta = RowIdSequence([50, 40, 1]).to_inline_metadata()
-    made.created_at_version_meta = _versions([(1, 2), (2, 1)])
-    made.last_updated_at_version_meta = _versions([(2, 3), (1, 2)])
+    made.created_at_version_meta = encode_versions([(1, 2), (2, 1)])
+    made.last_updated_at_version_meta = encode_versions([(2, 3), (1, 2)])
     after = commit(table, replacing(made, []))
     assert ids(after) == ["r1", "r7", "r8", "r9"]
     found = placed(after)
@@ -126,12 +127,12 @@ def test_new_rows_of_an_update_get_ids_and_versions_of_their_own(tmp_path):
     assert found["r4"] == (3, after.version, after.version)
 
 
-# tiers._newest and tiers._versions read and write this.
+# row_versions reads and writes this.
 def test_versions_of_rows_are_runs_in_a_message_in_the_fragment(tmp_path):
     table = create(tmp_path / "t", rows(1, 2))
     (only,) = metadata(table)
     encoded = json.loads(only.last_updated_at_version_meta.json())["inline"]
-    assert encoded == json.loads(_versions([(2, 2)]).json())["inline"]
+    assert encoded == json.loads(encode_versions([(2, 2)]).json())["inline"]
     again = RowDatasetVersionMeta.from_json(json.dumps({"inline": encoded}))
     assert again.json() == only.last_updated_at_version_meta.json()
 

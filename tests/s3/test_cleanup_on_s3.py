@@ -23,7 +23,7 @@ def load(graph: Graph, **options: Any) -> None:
 
 
 def test_leftovers_go_from_an_object_store(place: str) -> None:
-    objects = Objects(Location.of(place))
+    objects = Objects.at(Location.of(place))
     with init(place, "node Note { text: String  file: Blob? }") as graph, open(place) as other:
         load(graph)
         sound = {file.path for file in objects.files("")}

@@ -13,6 +13,7 @@ from obstore.store import from_url
 
 from omnigraph.errors import AlreadyExists, NotFound, OmnigraphError, ReadSetConflict, StorageError
 from omnigraph.graph import Graph, init, open
+from omnigraph.storage.bucket_objects import BucketObjects
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LockTimes, effect_lock
 from omnigraph.storage.objects import Objects
@@ -43,7 +44,8 @@ def everything(graph: Graph) -> dict[str, object]:
 
 
 def test_control_objects_have_create_and_conditional_replace(place: str) -> None:
-    objects = Objects(Location.of(place))
+    objects = Objects.at(Location.of(place))
+    assert isinstance(objects, BucketObjects)
     assert objects.read("a") is None
     assert objects.create("a", b"1")
     assert not objects.create("a", b"2")
@@ -150,7 +152,7 @@ def test_one_lease_holder_at_a_time(place: str) -> None:
     def work() -> None:
         nonlocal inside, most
         for _ in range(3):
-            with effect_lock(location, Objects(location), times) as lock:
+            with effect_lock(location, Objects.at(location), times) as lock:
                 with guard:
                     inside += 1
                     most = max(most, inside)
@@ -169,19 +171,19 @@ def test_one_lease_holder_at_a_time(place: str) -> None:
 
 def test_a_lease_is_renewed_while_it_is_held(place: str) -> None:
     location = Location.of(place)
-    with effect_lock(location, Objects(location), LockTimes(wait=1, lease=4.0)) as lock:
+    with effect_lock(location, Objects.at(location), LockTimes(wait=1, lease=4.0)) as lock:
         time.sleep(6)
         lock.check()
         with (
             pytest.raises(StorageError, match="lease"),
-            effect_lock(location, Objects(location), LockTimes(wait=0.5, lease=1.0)),
+            effect_lock(location, Objects.at(location), LockTimes(wait=0.5, lease=1.0)),
         ):
             pass
 
 
 def test_a_holder_that_lost_its_lease_is_stopped(place: str) -> None:
     location = Location.of(place)
-    objects = Objects(location)
+    objects = Objects.at(location)
     with effect_lock(location, objects, LockTimes(wait=1, lease=1.0)) as lock:
         # Somebody with a better clock took it over: renewing fails from now on.
         objects.write("__locks/effect.lease.json", b'{"holder":"x","token":9,"expires":0}')

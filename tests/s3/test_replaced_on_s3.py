@@ -37,7 +37,7 @@ def empty(objects: Objects) -> None:
 
 
 def test_another_graph_is_neither_read_nor_written(place: str) -> None:
-    objects = Objects(Location.of(place))
+    objects = Objects.at(Location.of(place))
     graph = init(place, SCHEMA)
     add(graph, "Ada", "Bob")
     assert names(graph) == ["Ada", "Bob"]
@@ -57,7 +57,7 @@ def test_another_graph_is_neither_read_nor_written(place: str) -> None:
 
 
 def test_a_restored_graph_is_read_anew(place: str) -> None:
-    objects = Objects(Location.of(place))
+    objects = Objects.at(Location.of(place))
     graph = init(place, SCHEMA)
     add(graph, "Ada")
     then = stored(objects)

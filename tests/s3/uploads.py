@@ -10,7 +10,7 @@ from omnigraph.storage.objects import Objects
 
 def upload(template: Path, place: str) -> None:
     """Copy a graph from a folder to an address."""
-    objects = Objects(Location.of(place))
+    objects = Objects.at(Location.of(place))
     for path in sorted(p for p in template.rglob("*") if p.is_file()):
         if "__locks" not in path.parts:
             objects.write(path.relative_to(template).as_posix(), path.read_bytes())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
 import time
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -42,7 +44,7 @@ def count_up(place: str, counter: str, times: int) -> None:
     """Read a number and write the next one, each time under the lock."""
     location = Location.of(place)
     for _ in range(times):
-        with effect_lock(location, Objects(location), LockTimes(wait=30)):
+        with effect_lock(location, Objects.at(location), LockTimes(wait=30)):
             number = int(Path(counter).read_text())
             time.sleep(0.001)
             Path(counter).write_text(str(number + 1))
@@ -50,20 +52,31 @@ def count_up(place: str, counter: str, times: int) -> None:
 
 def hold_lock(place: str, sign: str, seconds: float) -> None:
     location = Location.of(place)
-    with effect_lock(location, Objects(location), LockTimes(wait=30)):
+    with effect_lock(location, Objects.at(location), LockTimes(wait=30)):
         Path(sign).touch()
         time.sleep(seconds)
 
 
 def claim(place: str, path: str, name: str, result: str) -> None:
-    won = Objects(Location.of(place)).create(path, name.encode())
+    won = Objects.at(Location.of(place)).create(path, name.encode())
     Path(result).write_text("won" if won else "lost")
 
 
 def write_often(place: str, path: str, size: int, times: int) -> None:
-    objects = Objects(Location.of(place))
+    objects = Objects.at(Location.of(place))
     for number in range(times):
         objects.write(path, bytes([number % 256]) * size)
+
+
+def die_in(place: str, put: str, path: str, step: str) -> None:
+    """Write an object and be killed just before a step of it."""
+
+    def die(*_: Any) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    objects = Objects.at(Location.of(place))
+    setattr(os, step, die)
+    getattr(objects, put)(path, b"new")
 
 
 def publish_often(place: str, name: str, times: int, result: str) -> None:

@@ -112,12 +112,12 @@ def inside(place: str) -> None:
     location = Location.of(place)
     times = LockTimes(wait=0.2)
     child = 0
-    with effect_lock(location, Objects(location), times):
+    with effect_lock(location, Objects.at(location), times):
         child = os.fork()
         if child:
             os.waitpid(child, 0)
             try:
-                with effect_lock(location, Objects(location), times):
+                with effect_lock(location, Objects.at(location), times):
                     print("it is free")
             except Exception as error:
                 print(error)

@@ -73,7 +73,7 @@ STAGES: dict[str, Callable[[Tables, TableSnapshot], StagedWrite | None]] = {
 
 def test_a_staged_write_of_any_kind_knows_when_its_files_are_gone(tmp_path: Path):
     tables = made(tmp_path)
-    objects = Objects(tables.location)
+    objects = Objects.at(tables.location)
     append(tables, REF, 50, 60)
     commit(tables, tables.stage_indices(tables.open(REF), INDICES))
     for kind, stage in STAGES.items():
@@ -124,7 +124,7 @@ def test_nothing_goes_once_the_lock_is_lost(tmp_path: Path):
 
 
 def test_files_are_listed_as_they_lie(tmp_path: Path):
-    objects = Objects(Location.of(tmp_path))
+    objects = Objects.at(Location.of(tmp_path))
     for path in ("a/b/c", "a/.tmpX", "a/x.json#1", "top"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(b"four")

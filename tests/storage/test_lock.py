@@ -20,7 +20,7 @@ def place(tmp_path):
 
 
 def lock(place, wait=30.0):
-    return effect_lock(place, Objects(place), LockTimes(wait=wait))
+    return effect_lock(place, Objects.at(place), LockTimes(wait=wait))
 
 
 def test_processes_take_turns(tmp_path, place):

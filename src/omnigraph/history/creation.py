@@ -31,7 +31,6 @@ from omnigraph.history.repository import (
 from omnigraph.history.store import History
 from omnigraph.language import Catalog, compile_schema
 from omnigraph.language.schema.arrow import table_schema
-from omnigraph.storage.control import read_control
 from omnigraph.storage.links import refuse_links
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LOCK_FOLDER, LockTimes, effect_lock
@@ -56,7 +55,7 @@ def init_repository(
     refuse_file(location)
     refuse_links(location)
     _refuse_inside(location)
-    objects, history = Objects(location), History(location)
+    objects, history = Objects.at(location), History(location)
     # Look before locking: the lock would leave a file in a place that is not ours.
     _check_place(location, objects, history)
     with effect_lock(location, objects, times):
@@ -99,7 +98,7 @@ def _refuse_inside(location: Location) -> None:
     above = location.uri.rpartition("/")[0]
     while above and above.count("/") >= (1 if location.is_local else 3):
         with suppress(StorageError):
-            if read_control(Location(above), SCHEMA_STATE) is not None:
+            if Objects.at(Location(above)).read(SCHEMA_STATE) is not None:
                 raise UsageError(
                     f"{location} is inside of the graph at {above}; give a folder outside of it"
                 )

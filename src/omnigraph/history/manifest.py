@@ -100,6 +100,13 @@ class PublishedTable(Struct, frozen=True):
         }
 
 
+class MergedCommit(Struct, frozen=True, array_like=True):
+    """What is known for ever of a commit that was merged: its branch and its parents."""
+
+    branch: str
+    parents: tuple[str, ...]
+
+
 class Commit(Struct, frozen=True):
     """One commit of the whole graph.
 
@@ -108,6 +115,8 @@ class Commit(Struct, frozen=True):
         parents: The commit it was made on; for a merge also the merged one.
         changes: The table versions it published: version, table branch and row count.
         request_digest: What tells the request from others with its idempotency key.
+        merged: Of a merge, the commits that came with it: their branch and their parents. They
+            tell what was merged after the branch they were made on is gone.
     """
 
     id: str
@@ -122,6 +131,7 @@ class Commit(Struct, frozen=True):
         default_factory=lambda: MappingProxyType({})
     )
     request_digest: str | None = None
+    merged: Mapping[str, MergedCommit] = field(default_factory=lambda: MappingProxyType({}))
 
     def to_dict(self) -> dict[str, Any]:
         """Give the commit as plain values."""
@@ -277,6 +287,8 @@ def commit_row(commit: Commit) -> dict[str, Any]:
         "request_digest": commit.request_digest,
         "changes": {str(i): list(change) for i, change in commit.changes.items()},
     }
+    if commit.merged:
+        details["merged"] = {id: [m.branch, *m.parents] for id, m in commit.merged.items()}
     return {
         "object_id": commit.id,
         "object_type": COMMIT,
@@ -328,6 +340,9 @@ def parse_commit(row: dict[str, Any]) -> Commit:
             {TableIdentity.parse(i): (c[0], c[1], c[2]) for i, c in details["changes"].items()}
         ),
         details.get("request_digest"),
+        MappingProxyType(
+            {id: MergedCommit(m[0], tuple(m[1:])) for id, m in details.get("merged", {}).items()}
+        ),
     )
 
 

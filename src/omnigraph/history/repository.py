@@ -15,14 +15,13 @@ from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.history.manifest import TableIdentity
 from omnigraph.history.store import MANIFEST, History
 from omnigraph.language import Catalog
-from omnigraph.storage.control import read_control
 from omnigraph.storage.links import refuse_links
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import EffectLock, LockTimes, effect_lock
+from omnigraph.storage.objects import Objects
 from omnigraph.storage.turns import Turns
 
 if TYPE_CHECKING:
-    from omnigraph.storage.objects import Objects
     from omnigraph.storage.tables import Tables
 
 SCHEMA_TEXT = "_schema.pg"
@@ -49,9 +48,7 @@ class Repository(Struct, frozen=True, dict=True, eq=False):
     @cached_property
     def objects(self) -> Objects:
         """The control objects."""
-        from omnigraph.storage.objects import Objects
-
-        return Objects(self.location)
+        return Objects.at(self.location)
 
     @property
     def tables(self) -> Tables:
@@ -93,9 +90,10 @@ def open_repository(location: Location, *, times: LockTimes) -> Repository:
         present = history.present()
     except NotFound:
         hint = f"create one with `omnigraph init {location} --schema FILE`"
-        if read_control(location, INIT_CLAIM) is not None:
+        objects = Objects.at(location)
+        if objects.read(INIT_CLAIM) is not None:
             hint = "its creation was interrupted; run `omnigraph init` again to finish it"
-        elif read_control(location, SCHEMA_STATE) is not None:
+        elif objects.read(SCHEMA_STATE) is not None:
             raise StorageError(f"{location.child(MANIFEST)} is missing from the graph") from None
         raise NotFound(f"there is no graph at {location}; {hint}") from None
     catalog = _read_schema(location)
@@ -115,12 +113,13 @@ def refuse_file(location: Location) -> None:
 
 
 def _read_schema(location: Location) -> Catalog:
+    objects = Objects.at(location)
     found = {}
     for path in (SCHEMA_COMPILED, SCHEMA_STATE):
-        stored = read_control(location, path)
+        stored = objects.read(path)
         if stored is None:
             raise StorageError(f"{location.child(path)} is missing from the graph")
-        found[path] = stored
+        found[path] = stored.data
     path = SCHEMA_COMPILED
     try:
         catalog = Catalog.from_json(found[SCHEMA_COMPILED].decode())

@@ -16,6 +16,7 @@ from msgspec import Struct, structs
 from omnigraph.compute.ulids import new_ulid
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError, UpgradeRequired, UsageError
+from omnigraph.history.lineage import Lineage, merged_by
 from omnigraph.history.manifest import (
     COMMIT,
     COMMIT_FILTER,
@@ -58,6 +59,10 @@ MANIFEST = "__manifest"
 #: versions; and how many versions it keeps. Whoever makes the version does it, whatever it knows.
 _PRUNE_EVERY = 64
 _KEEP_VERSIONS = 64
+#: Of how many branches the commits are kept in memory, and how many versions of the manifest are
+#: looked at again when there are new ones.
+_LINEAGES = 16
+_MARGIN = 8
 
 
 class BranchInfo(Struct, frozen=True):
@@ -119,6 +124,7 @@ class History:
         self._anchor: tuple[Stamp, str] | None = None
         self._cache: dict[str, tuple[BranchState, Stamp | None]] = {}
         self._open_ledger: Ledger | None = None
+        self._lineages: dict[str, Lineage] = {}
         self._remembered = Remembered(location)
         self._recent = Recent(location)
         self.touched = TouchedIds()
@@ -221,6 +227,7 @@ class History:
         with self._guard:
             self.epoch += 1
             self._cache.clear()
+            self._lineages.clear()
             self._seen = self._unkept = None
             self.touched = TouchedIds()
             # Lance, too, tells some things by numbers: it gets a new session.
@@ -378,13 +385,7 @@ class History:
     def commits(self, branch: str = MAIN, *, actor: str | None = None) -> list[Commit]:
         """The commits of a branch, newest first: its head and everything before it."""
         head = self.read(branch).head
-        known = self._all_commits(branch)
-        chain: list[Commit] = []
-        current: str | None = head
-        while current is not None and current in known:
-            commit = known[current]
-            chain.append(commit)
-            current = commit.parents[0] if commit.parents else None
+        chain = self.lineage(branch).chain(head)
         return [c for c in chain if actor is None or c.actor == actor]
 
     def commit(self, id: str) -> Commit:
@@ -393,13 +394,53 @@ class History:
         Raises:
             NotFound: There is no such commit.
         """
+        return self._find_commit(id)[1]
+
+    def _find_commit(self, id: str, within: Sequence[str] = ()) -> tuple[str, Commit]:
+        """Find a commit, and a branch that has it; some branches are looked through first."""
+        for branch in within:
+            with suppress(NotFound):
+                found = self.lineage(branch).commits.get(id)
+                if found is not None:
+                    return branch, found
+        where = "object_id = '{}'".format(id.replace("'", "''"))
         for branch in (MAIN, *(b for b in self.branch_names() if not is_internal(b))):
             # A branch may be deleted while it is looked through.
             with suppress(NotFound):
-                found = self._all_commits(branch).get(id)
-                if found is not None:
-                    return found
+                for row in self._ledger.rows(native(branch), where).to_pylist():
+                    if row["object_type"] == COMMIT:
+                        return branch, parse_commit(row)
         raise NotFound(f"there is no commit {id}")
+
+    def lineage(self, branch: str = MAIN) -> Lineage:
+        """What a branch knows of commits. Only what came since the last time is read.
+
+        Raises:
+            NotFound: There is no such branch.
+        """
+        state = self.read(branch)
+        version = state.ledger.version
+        with self._guard:
+            known = self._lineages.get(branch)
+        if known is not None and (known.epoch, known.identity) == (state.epoch, state.identity):
+            if known.version >= version and state.head in known.commits:
+                return known
+            # A commit may be noted with a version a little before the one that it came with.
+            where = f"{COMMIT_FILTER} and table_version > {max(0, known.version - _MARGIN)}"
+            rows = self._ledger.rows(native(branch), where).to_pylist()
+            with self._guard:
+                grown = known.grown(max(version, known.version), map(parse_commit, rows))
+                self._lineages[branch] = grown
+            if state.head in grown.commits:
+                return grown
+        rows = self._ledger.rows(native(branch), COMMIT_FILTER).to_pylist()
+        made = Lineage(state.epoch, state.identity, version, {}, {})
+        made = made.grown(version, map(parse_commit, rows))
+        with self._guard:
+            self._lineages[branch] = made
+            while len(self._lineages) > _LINEAGES:
+                del self._lineages[next(iter(self._lineages))]
+        return made
 
     def commit_at(self, branch: str, version: int) -> Commit:
         """The head that a branch had when its manifest had a version.
@@ -419,22 +460,45 @@ class History:
             )
         return next(c for c in commits if c.manifest_version <= version)
 
-    def state_at(self, id: str) -> ManifestState:
-        """The tables as they were at a commit, told from the commits that led to it."""
-        commit = self.commit(id)
-        known = self._all_commits(commit.branch)
-        chain: list[Commit] = []
-        current: str | None = id
-        while current is not None:
-            chain.append(known[current])
-            current = known[current].parents[0] if known[current].parents else None
-        now = self.read(commit.branch).state
-        versions: dict[TableIdentity, tuple[int, str | None, int]] = {}
-        for earlier in reversed(chain):
-            versions.update(earlier.changes)
+    def state_at(self, id: str, within: Sequence[str] = ()) -> ManifestState:
+        """The tables as they were at a commit, told from the commits that led to it.
+
+        Args:
+            id: The commit.
+            within: Branches that are likely to know it.
+
+        Raises:
+            NotFound: No branch has it.
+        """
+        branch, commit = self._find_commit(id, within)
+        # In this order: the branch may move on at any time, and the lineage has to know its head.
+        present = self.read(branch)
+        lineage = self.lineage(branch)
+        if id not in lineage.commits:
+            raise NotFound(f"there is no commit {id}; was its branch just deleted?")
+        # Tables that no later commit has changed are as they are now.
+        changed: set[TableIdentity] = set()
+        for later in lineage.chain(present.head):
+            if later.id == id:
+                break
+            changed.update(later.changes)
+        else:
+            # The branch was made anew meanwhile: nothing of what it is now can be used.
+            changed.update(present.state.tables)
+        versions: dict[TableIdentity, tuple[int, str | None, int]] = {
+            identity: (table.version, table.branch, table.rows)
+            for identity, table in present.state.tables.items()
+            if identity not in changed
+        }
+        for earlier in lineage.chain(id) if changed else ():
+            for identity in changed.intersection(earlier.changes):
+                versions[identity] = earlier.changes[identity]
+            changed.difference_update(earlier.changes)
+            if not changed:
+                break
         tables = {
             identity: PublishedTable(identity, table.key, table.path, *versions[identity])
-            for identity, table in now.tables.items()
+            for identity, table in present.state.tables.items()
             if identity in versions
         }
         return ManifestState(
@@ -456,10 +520,6 @@ class History:
         rows = self._ledger.rows(branch.native, where)
         found = [parse_commit(row) for row in rows.to_pylist()]
         return next((c for c in found if c.idempotency_key == key), None)
-
-    def _all_commits(self, branch: str) -> Mapping[str, Commit]:
-        rows = self._ledger.rows(native(branch), COMMIT_FILTER)
-        return {row["object_id"]: parse_commit(row) for row in rows.to_pylist()}
 
     # --- publishing ---
 
@@ -485,6 +545,7 @@ class History:
             ReadSetConflict: The branch has another head by now.
         """
         changed = list(tables)
+        commits = [self._with_merged(base, commit) for commit in commits]
         commit = commits[-1]
         rows = [*map(version_row, changed), *map(commit_row, commits), head_row(commit)]
         self.confirm(base.epoch)
@@ -507,6 +568,22 @@ class History:
             published = structs.replace(published, state=state, ledger=pruned)
             self._note(before, published, Step((), is_pruned=True))
         return published
+
+    def _with_merged(self, base: BranchState, commit: Commit) -> Commit:
+        """A commit that knows what it merges, if it does."""
+        if len(commit.parents) < 2:
+            return commit
+        try:
+            branch, _ = self._find_commit(commit.parents[1], self._known_branches())
+        except NotFound:
+            # Its branch was deleted meanwhile: then nothing of it can be read, either.
+            return commit
+        merged = merged_by(self.lineage(base.name), self.lineage(branch), commit.parents[1])
+        return structs.replace(commit, merged=MappingProxyType(merged))
+
+    def _known_branches(self) -> list[str]:
+        with self._guard:
+            return list(self._lineages)[::-1]
 
     def _note(self, base: BranchState, made: BranchState, step: Step) -> None:
         """See what was just published, and let other processes know."""
@@ -549,6 +626,7 @@ class History:
         self._recent.forget(identity)
         with self._guard:
             self._cache.pop(name, None)
+            self._lineages.pop(name, None)
 
     def branch_names(self) -> list[str]:
         """The names of all branches besides main, internal ones too."""

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
+from omnigraph.pipeline.others_first import go_behind
+
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 _MOST_THREADS = 8
@@ -120,3 +122,4 @@ _thread = threading.local()
 
 def _watch(ended: threading.Event) -> None:
     _thread.ended = ended
+    go_behind()

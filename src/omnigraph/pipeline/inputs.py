@@ -227,7 +227,9 @@ def _blocks(part: Part, catalog: Catalog) -> Iterator[Block]:
     if part.format == "parquet":
         with pq.ParquetFile(parquet_source(part.path)) as file:
             batches: Iterable[pa.RecordBatch | pa.Table]
-            batches = file.iter_batches(_BLOCK_ROWS, row_groups=list(part.groups))
+            batches = file.iter_batches(
+                _BLOCK_ROWS, row_groups=list(part.groups), use_threads=False
+            )
             if not part.groups:
                 batches = with_columns(file.schema_arrow)
             yield from table_blocks(batches, part.before, str(part.type), part.columns)

@@ -30,6 +30,7 @@ from omnigraph.pipeline.faults import Faults, together
 from omnigraph.pipeline.inputs import Part
 from omnigraph.pipeline.load_reads import StagedFiles, note_reads
 from omnigraph.pipeline.locating import LocateTask, locate
+from omnigraph.pipeline.others_first import others_first
 from omnigraph.pipeline.scratch import SCRATCH, Site, TableAt
 from omnigraph.pipeline.settling import Settled, SettleTask, settle
 from omnigraph.pipeline.staging import StagedPart, StageTask, stage_part
@@ -54,6 +55,8 @@ _BUCKET_BYTES = 128 << 20
 _BEGUN_BUCKETS = 4
 #: Fewer bytes of input than this are checked in one bucket.
 _ONE_BUCKET = 32 << 20
+#: Fewer bytes of input than this are loaded in a moment.
+_SMALL = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -297,6 +300,12 @@ class Loading:
     # --- stages ---
 
     def _prepare(self, view: View) -> Mapping[str, Change]:
+        if not isinstance(self.engine, LocalEngine) or self.size < _SMALL:
+            return self._prepared(view)
+        with others_first():
+            return self._prepared(view)
+
+    def _prepared(self, view: View) -> Mapping[str, Change]:
         # Another writer was faster: what was staged on the state before is of no use.
         self._handed = False
         self._superseded = []
@@ -553,7 +562,7 @@ class BulkChange:
     def stage(self, tables: Tables, snapshot: TableSnapshot) -> StagedWrite | None:
         """Stage the files; those of a table that is forked only now move to the fork."""
         if snapshot.ref != self.place:
-            move_files(Objects(tables.location), self.files, self.place, snapshot.ref)
+            move_files(Objects.at(tables.location), self.files, self.place, snapshot.ref)
         return stage_files(
             snapshot, self.files, replaced=self.replaced, replaces_all=self.replaces_all
         )

@@ -74,7 +74,7 @@ class Site:
     @property
     def objects(self) -> Objects:
         """The files of the graph."""
-        return Objects(Location(self.location))
+        return Objects.at(Location(self.location))
 
     def open(self, type: str) -> TableSnapshot:
         """The table of a type."""

@@ -1,7 +1,8 @@
 """Writing rows of a node or edge type from Spark, in one commit.
 
 The executors stage their partitions as a load does; the driver checks all of them together and
-publishes. Nothing is visible before, and nothing stays if a task fails.
+publishes. Nothing is visible before. If a task fails, what all others have told the driver of goes;
+what one staged that was stopped midway is a leftover, which `cleanup` removes.
 """
 
 from __future__ import annotations

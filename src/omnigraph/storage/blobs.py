@@ -7,6 +7,7 @@ into streams, and back into values that can be written.
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,8 @@ ByteRange = tuple[int, int | None]
 
 #: What Lance's descriptors call a value that is kept elsewhere.
 _EXTERNAL = 3
+#: How many bytes of values are read at a time to tell them apart.
+_TOKEN_BYTES = 64 << 20
 _MARK = {b"ARROW:extension:name": b"lance.blob.v2", b"ARROW:extension:metadata": b""}
 
 
@@ -197,6 +200,39 @@ def with_blobs(
         rows = pa.Table.from_batches([batch.slice(start, stop - start)])
         yield _with_values(snapshot, rows, rows[ROW_ID].to_pylist())
         start = stop
+
+
+def with_tokens(snapshot: TableSnapshot, rows: pa.Table, row_ids: Sequence[int]) -> pa.Table:
+    """Rows with texts that stand for the content of their blobs, in place of the descriptors.
+
+    Equal texts mean equal values: a value that the table keeps is told by its digest, a reference
+    to a file elsewhere by the file's address. Values are read a few at a time.
+
+    Args:
+        snapshot: The table that the rows were read from.
+        rows: Rows with descriptors in their blob columns.
+        row_ids: The rows' ids, in the same order.
+    """
+    for column in blob_columns(snapshot):
+        if column not in rows.column_names:
+            continue
+        tokens: list[str | None] = []
+        place = rows.schema.get_field_index(column)
+        numbered = pa.table({column: rows[column], ROW_ID: pa.array(row_ids, pa.uint64())})
+        for batch in numbered.combine_chunks().to_batches():
+            for part in with_blobs(snapshot, batch, _TOKEN_BYTES):
+                tokens += [_token(value) for value in part[column].to_pylist()]
+        rows = rows.set_column(place, column, pa.array(tokens, pa.utf8()))
+    return rows
+
+
+def _token(value: dict[str, Any] | None) -> str | None:
+    if value is None:
+        return None
+    if value["uri"] is None:
+        return f"sha256:{hashlib.sha256(value['data']).hexdigest()}"
+    part = "" if value["size"] is None else f"#{value['position']}+{value['size']}"
+    return f"uri:{value['uri']}{part}"
 
 
 def _with_values(snapshot: TableSnapshot, rows: pa.Table, row_ids: Sequence[int]) -> pa.Table:

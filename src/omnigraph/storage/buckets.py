@@ -12,8 +12,8 @@ from typing import Any
 import obstore
 
 from omnigraph.errors import UsageError
+from omnigraph.storage.bucket_objects import BucketObjects, bucket_errors
 from omnigraph.storage.location import Location
-from omnigraph.storage.objects import Objects, storage_errors
 
 _SCHEME = "s3://"
 #: So many bytes are asked for, or sent, at a time.
@@ -27,12 +27,12 @@ def is_in_bucket(address: str) -> bool:
     return address.startswith(_SCHEME)
 
 
-def bucket_and_key(address: str) -> tuple[Objects, str]:
+def bucket_and_key(address: str) -> tuple[BucketObjects, str]:
     """The bucket of an address, and the key in it, without slashes around it."""
     name, _, key = address.removeprefix(_SCHEME).partition("/")
     if not name:
         raise UsageError(f"{address} names no bucket; write s3://bucket/key")
-    return Objects(Location(f"{_SCHEME}{name}")), key.strip("/")
+    return BucketObjects(Location(f"{_SCHEME}{name}")), key.strip("/")
 
 
 class ObjectReader:
@@ -41,18 +41,18 @@ class ObjectReader:
     def __init__(self, address: str) -> None:
         self._address = address
         bucket, key = bucket_and_key(address)
-        with storage_errors(address):
+        with bucket_errors(address):
             self._file = obstore.open_reader(bucket.store, key, buffer_size=_PORTION)
         self.closed = False
 
     def read(self, size: int = -1) -> bytes:
         """Read so many bytes, or all that are left."""
-        with storage_errors(self._address):
+        with bucket_errors(self._address):
             return bytes(self._file.read(None if size < 0 else size))
 
     def seek(self, offset: int, whence: int = 0) -> int:
         """Go to a place."""
-        with storage_errors(self._address):
+        with bucket_errors(self._address):
             return self._file.seek(offset, whence)
 
     def tell(self) -> int:
@@ -101,7 +101,7 @@ def put_object(address: str, portions: Iterable[bytes]) -> None:
 def object_portions(address: str) -> Iterator[bytes]:
     """The content of an object, some megabytes at a time."""
     bucket, key = bucket_and_key(address)
-    with storage_errors(address):
+    with bucket_errors(address):
         for portion in obstore.get(bucket.store, key).stream(_PORTION):
             yield bytes(portion)
 
@@ -112,7 +112,7 @@ def copy_object(address: str, target: str, size: int) -> None:
         put_object(target, object_portions(address))
         return
     bucket, key = bucket_and_key(address)
-    with storage_errors(target):
+    with bucket_errors(target):
         obstore.copy(bucket.store, key, bucket_and_key(target)[1])
 
 
@@ -122,7 +122,7 @@ class ObjectWriter:
     def __init__(self, address: str) -> None:
         self._address = address
         bucket, key = bucket_and_key(address)
-        with storage_errors(address):
+        with bucket_errors(address):
             self._file = obstore.open_writer(bucket.store, key, buffer_size=_PORTION)
         self._written = 0
         self.closed = False
@@ -130,7 +130,7 @@ class ObjectWriter:
     def write(self, data: Any) -> int:
         """Take more bytes."""
         view = memoryview(data).cast("B")
-        with storage_errors(self._address):
+        with bucket_errors(self._address):
             self._file.write(view)
         self._written += view.nbytes
         return view.nbytes
@@ -158,5 +158,5 @@ class ObjectWriter:
         """Send what is left; the object is there then."""
         if not self.closed:
             self.closed = True
-            with storage_errors(self._address):
+            with bucket_errors(self._address):
                 self._file.close()

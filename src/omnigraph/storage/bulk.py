@@ -19,7 +19,7 @@ from lance.file import LanceFileReader
 from lance.fragment import FragmentMetadata
 
 from omnigraph.storage.objects import Objects
-from omnigraph.storage.patch import keep_row_ids, new_fragments, replacing, without
+from omnigraph.storage.patch import replacing, replacing_fragments, without
 from omnigraph.storage.snapshot import TableSnapshot, table_errors
 from omnigraph.storage.staged import StagedWrite, staged
 from omnigraph.storage.table_ref import TableRef
@@ -49,9 +49,7 @@ def write_files(
         row_ids: The stable row ids of the first of them, which take the place of others.
     """
     with table_errors(snapshot.ref):
-        fragments = new_fragments(snapshot._dataset, rows, snapshot.ref.branch)
-        if row_ids is not None and len(row_ids):
-            keep_row_ids(fragments, row_ids)
+        fragments = replacing_fragments(snapshot, rows, row_ids)
     return [WrittenFile(json.dumps(f.to_json()), f.physical_rows) for f in fragments]
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.compute.arrays import as_numpy
+from omnigraph.compute.equality import unequal
 from omnigraph.storage.snapshot import TableSnapshot
 from omnigraph.storage.table_ref import OFFSET_BITS, ROW_ADDRESS, ROW_ID
 
@@ -30,10 +31,14 @@ class Changes:
     Attributes:
         before: Rows of the older version that are gone, or have other values in the newer one.
         after: Rows of the newer version that are new, or had other values in the older one.
+        before_row_ids: The stable row ids of `before`, in its order.
+        after_row_ids: The stable row ids of `after`, in its order.
     """
 
     before: pa.Table
     after: pa.Table
+    before_row_ids: RowIds
+    after_row_ids: RowIds
 
 
 def changes_between(old: TableSnapshot, new: TableSnapshot, columns: Sequence[str]) -> Changes:
@@ -74,9 +79,10 @@ def changes_between(old: TableSnapshot, new: TableSnapshot, columns: Sequence[st
         # The versions of merged rows are not exact: only their values tell.
         at = np.flatnonzero(updated)
         updated[at] = _differ(old, new, fresh_ids[at])
-    after = fresh.filter(pa.array(~was_there | updated)).select(wanted)
+    is_after = ~was_there | updated
+    after = fresh.filter(pa.array(is_after)).select(wanted)
     before_ids = np.concatenate([removed, fresh_ids[updated]])
-    return Changes(_taken(old, before_ids, wanted), after)
+    return Changes(_taken(old, before_ids, wanted), after, before_ids, fresh_ids[is_after])
 
 
 def relocated(
@@ -126,18 +132,8 @@ def _differ(old: TableSnapshot, new: TableSnapshot, row_ids: RowIds) -> npt.NDAr
     names = new.schema.names
     before, after = _taken(old, row_ids, names), _taken(new, row_ids, names)
     for name in names:
-        differs |= _unequal(before[name].combine_chunks(), after[name].combine_chunks())
+        differs |= unequal(before[name], after[name])
     return differs
-
-
-def _unequal(left: pa.Array, right: pa.Array) -> npt.NDArray[np.bool_]:
-    if pa.types.is_nested(left.type):
-        pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
-        return np.array([a != b for a, b in pairs], bool)
-    same = pc.fill_null(pc.equal(left, right), False)
-    both_null = pc.and_(pc.is_null(left), pc.is_null(right))
-    unequal = pc.invert(pc.or_(same, both_null))
-    return np.asarray(unequal.to_numpy(zero_copy_only=False), bool)
 
 
 def _is_blob(field: pa.Field) -> bool:

@@ -317,7 +317,7 @@ class Ledger:
                     return None
             # Again on a newer version it would drop rows that were published since.
             dataset.delete(obsolete, conflict_retries=0)
-            drop_versions(Objects(self.location), self._ref(base.branch), dataset, keep_versions)
+            drop_versions(Objects.at(self.location), self._ref(base.branch), dataset, keep_versions)
         return self._as_version(base.branch, dataset, base.head, base.place)
 
     # --- branches ---

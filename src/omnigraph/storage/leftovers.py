@@ -18,7 +18,7 @@ from omnigraph.storage.objects import Objects, StoredFile
 from omnigraph.storage.references import References, key_of
 from omnigraph.storage.tables import Tables
 
-#: Files of writes that were not finished, as Lance and object stores name them.
+#: Files of writes that were not finished, as Lance, object stores and `local_objects` name them.
 UNFINISHED = re.compile(r"\.tmp\w+|.+#\d+|.+\.tmp\.[0-9a-f]{32}")
 #: Versions outside of the history; a compaction that is killed leaves one.
 _DETACHED = re.compile(r"d\d+\.manifest")
@@ -55,7 +55,7 @@ class TableLeftovers:
     def __init__(self, tables: Tables, path: str) -> None:
         self.path = path
         self._tables = tables
-        self._objects = Objects(tables.location)
+        self._objects = Objects.at(tables.location)
         self._references = References(tables, path)
 
     def find(

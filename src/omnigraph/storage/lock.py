@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
@@ -27,10 +26,12 @@ from omnigraph.storage.links import refuse_links_to
 from omnigraph.storage.location import Location
 
 if TYPE_CHECKING:
+    from omnigraph.storage.bucket_objects import BucketObjects
     from omnigraph.storage.objects import Objects
 
 LOCK_FOLDER = "__locks"
 _FILE = f"{LOCK_FOLDER}/effect.lock"
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _LEASE = f"{LOCK_FOLDER}/effect.lease.json"
 
 #: The files of locks that this process holds or waits for.
@@ -63,6 +64,9 @@ def effect_lock(location: Location, objects: Objects, times: LockTimes) -> Itera
         with _file_lock(location, times) as lock:
             yield lock
     else:
+        from omnigraph.storage.bucket_objects import BucketObjects
+
+        assert isinstance(objects, BucketObjects)
         lease = _Lease(objects, times)
         lease.acquire()
         try:
@@ -80,7 +84,7 @@ class _HeldFile:
 
 @contextmanager
 def _file_lock(location: Location, times: LockTimes) -> Iterator[EffectLock]:
-    path = Path(location.uri) / _FILE
+    path = location.child(_FILE)
     owner = os.getpid()
     deadline = time.monotonic() + times.wait
     while True:
@@ -98,7 +102,7 @@ def _file_lock(location: Location, times: LockTimes) -> Iterator[EffectLock]:
             _release(handle)
 
 
-def _try_flock(handle: int, path: Path) -> bool:
+def _try_flock(handle: int, path: str) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -109,7 +113,7 @@ def _try_flock(handle: int, path: Path) -> bool:
     return True
 
 
-def _await_flock(handle: int, path: Path, seconds: float, deadline: float) -> None:
+def _await_flock(handle: int, path: str, seconds: float, deadline: float) -> None:
     """Wait in the kernel's queue, which is fair: who asks again and again may ask too late.
 
     The kernel cannot be told to wait for some seconds, so a thread waits. If it is no longer
@@ -157,12 +161,14 @@ def _release(handle: int) -> None:
     _close_lock(handle)
 
 
-def _open_lock(location: Location, path: Path) -> int:
+def _open_lock(location: Location, path: str) -> int:
     try:
         refuse_links_to(location, [_FILE], last=True)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        handle = os.open(path, flags, 0o666)
+        try:
+            handle = os.open(path, _FLAGS, 0o666)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            handle = os.open(path, _FLAGS, 0o666)
     except OSError as error:
         raise StorageError(f"cannot lock the graph: {error}") from error
     _open_locks.add(handle)
@@ -183,7 +189,7 @@ def _leave_locks() -> None:
 os.register_at_fork(after_in_child=_leave_locks)
 
 
-def _is_at(handle: int, path: Path) -> bool:
+def _is_at(handle: int, path: str) -> bool:
     """True when an open file is the one at a path."""
     try:
         return os.path.samestat(os.fstat(handle), os.stat(path))
@@ -194,7 +200,7 @@ def _is_at(handle: int, path: Path) -> bool:
 class _Lease:
     """A lease object with expiry, renewal and a fencing token."""
 
-    def __init__(self, objects: Objects, times: LockTimes) -> None:
+    def __init__(self, objects: BucketObjects, times: LockTimes) -> None:
         self._objects = objects
         self._times = times
         self._holder = new_ulid()

@@ -18,9 +18,13 @@ import pyarrow as pa
 from lance import LanceDataset, LanceOperation
 from lance.fragment import RowIdSequence, write_fragments
 
+from omnigraph.storage.row_versions import encode_versions
 from omnigraph.storage.snapshot import TableSnapshot, table_errors
 from omnigraph.storage.staged import FILE_FORMAT, ROWS_PER_FRAGMENT, StagedWrite, staged
 from omnigraph.storage.table_ref import OFFSET_BITS, ROW_ADDRESS, ROW_ID
+
+#: More rows than this that replace others get files of their own, and a mark; see `room`.
+SEVERAL_ROWS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +59,17 @@ def stage_patch(snapshot: TableSnapshot, patch: Patch) -> StagedWrite | None:
     }
     dataset: LanceDataset = snapshot._dataset
     with table_errors(snapshot.ref):
+        row_ids = None if changed is None or patch.changed_at is None else patch.changed_at[ROW_ID]
         written = [rows for rows in (changed, new) if rows is not None]
-        branch = snapshot.ref.branch
-        fragments = new_fragments(dataset, pa.concat_tables(written), branch) if written else []
+        fragments = (
+            replacing_fragments(snapshot, pa.concat_tables(written), row_ids) if written else []
+        )
         if changed is None and removed is None:
             operation: Any = LanceOperation.Append(fragments)
             return staged(snapshot, "append", operation, added=new, **counts)
         addresses = [removed] if removed is not None else []
         if changed is not None:
             assert patch.changed_at is not None
-            keep_row_ids(fragments, patch.changed_at[ROW_ID])
             addresses.append(patch.changed_at[ROW_ADDRESS])
         places = np.concatenate([a.to_numpy() for a in addresses])
         updated, emptied = without(dataset, places)
@@ -128,11 +133,38 @@ def check_whole(dataset: LanceDataset, branch: str | None, fragments: Sequence[A
             )
 
 
-def keep_row_ids(fragments: list[Any], row_ids: pa.ChunkedArray) -> None:
-    """Give the first rows the ids of those that they replace; the others get ids of their own."""
+def replacing_fragments(
+    snapshot: TableSnapshot, rows: pa.Table, row_ids: pa.ChunkedArray | None
+) -> list[Any]:
+    """Write rows to files of a table, of which the first may take the place of others.
+
+    Args:
+        snapshot: The version of the table that has the rows which are replaced.
+        rows: The rows.
+        row_ids: The stable row ids of those that are replaced, which the first rows get. The others
+            get ids of their own.
+    """
+    dataset, branch = snapshot._dataset, snapshot.ref.branch
+    count = 0 if row_ids is None else len(row_ids)
+    if count <= SEVERAL_ROWS:
+        fragments = new_fragments(dataset, rows, branch)
+        _keep_row_ids(fragments, row_ids)
+        return fragments
+    replaced = new_fragments(dataset, rows[:count], branch)
+    _keep_row_ids(replaced, row_ids)
+    for fragment in replaced:
+        fragment.created_at_version_meta = encode_versions(
+            [(fragment.physical_rows, snapshot.version)]
+        )
+    more = new_fragments(dataset, rows[count:], branch) if rows.num_rows > count else []
+    return [*replaced, *more]
+
+
+def _keep_row_ids(fragments: list[Any], row_ids: pa.ChunkedArray | None) -> None:
+    """Give the first rows the ids of those that they replace."""
     start = 0
     for fragment in fragments:
-        ids = row_ids[start : start + fragment.physical_rows].to_pylist()
+        ids = [] if row_ids is None else row_ids[start : start + fragment.physical_rows].to_pylist()
         if not ids:
             return
         fragment.row_id_meta = RowIdSequence(ids).to_inline_metadata()

@@ -24,7 +24,7 @@ ROWS_PER_FRAGMENT = 128 * 1024
 _LITTLE = 1 << 16
 
 Kind = Literal[
-    "append", "merge", "overwrite", "delete", "restore", "indices", "schema", "compaction"
+    "append", "merge", "overwrite", "delete", "restore", "indices", "schema", "compaction", "room"
 ]
 
 

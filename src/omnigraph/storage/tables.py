@@ -31,6 +31,7 @@ from omnigraph.storage.links import refuse_links_to
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.patch import Patch, new_fragments, stage_patch
+from omnigraph.storage.room import in_room, stage_room
 from omnigraph.storage.snapshot import (
     TableIndex,
     TableSnapshot,
@@ -130,7 +131,7 @@ class Tables:
         """
         if known is None:
             return int(self._open(ref, None).version)
-        objects = Objects(self.location)
+        objects = Objects.at(self.location)
         while not objects.missing([version_path(ref, known + 1)]):
             known += 1
         return known
@@ -255,6 +256,14 @@ class Tables:
         written = sorted({field for f in new for file in f.files for field in file.fields})
         return replace(write, _operation=with_merge(write._operation, merge, written))
 
+    def stage_room(self, write: StagedWrite) -> StagedWrite:
+        """Stage the version that makes room for what a write replaces; see `room`."""
+        return stage_room(write)
+
+    def in_room(self, write: StagedWrite) -> StagedWrite:
+        """A write on top of the version that has made room for it."""
+        return in_room(write, self.open(write.ref, write.read_version + 1))
+
     def stage_restore(self, ref: TableRef, version: int) -> StagedWrite:
         """Stage going back to what an earlier version was, on top of HEAD."""
         snapshot = self.open(ref)
@@ -289,7 +298,7 @@ class Tables:
         folder = snapshot.ref.folder
 
         def forget(version: int) -> None:
-            Objects(self.location).delete(f"{folder}/_versions/d{version}.manifest")
+            Objects.at(self.location).delete(f"{folder}/_versions/d{version}.manifest")
 
         return stage_compaction(snapshot, rows_per_fragment=rows_per_fragment, forget=forget)
 
@@ -366,7 +375,7 @@ def clear_fork(location: Location, path: str, name: str) -> None:
     Lance lists a branch after it has made its files, and deletes the files after it has stopped
     listing it. Files of a process that was killed in between stop the name from being used again.
     """
-    Objects(location).delete_folder(TableRef(path, name).folder)
+    Objects.at(location).delete_folder(TableRef(path, name).folder)
 
 
 def _delete_listed(dataset: LanceDataset, name: str) -> None:

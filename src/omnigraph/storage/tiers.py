@@ -24,11 +24,11 @@ import numpy as np
 import pyarrow.compute as pc
 from lance import LanceDataset, LanceOperation
 from lance.blob import BlobType
-from lance.fragment import FragmentMetadata, RowDatasetVersionMeta
+from lance.fragment import FragmentMetadata
 from lance.optimize import CompactionTask
 
 from omnigraph.storage.patch import check_whole
-from omnigraph.storage.protobuf import fields, message, number
+from omnigraph.storage.row_versions import encode_versions, newest_version
 from omnigraph.storage.staged import FILE_FORMAT
 from omnigraph.storage.table_ref import OFFSET_BITS, ROW_ADDRESS
 
@@ -103,12 +103,15 @@ def stage_tier_merge(
     check_whole(dataset, branch, [merged])
     merged.id = sources[0].id
     tiers = [list(group) for _, group in groupby(sources, lambda f: _tier(f.num_rows))]
-    merged.created_at_version_meta = _versions(
-        [(_rows(tier), max(_newest(f.created_at_version_meta) for f in tier)) for tier in tiers]
-    )
-    merged.last_updated_at_version_meta = _versions(
+    merged.created_at_version_meta = encode_versions(
         [
-            (_rows(tier), max(_newest(f.last_updated_at_version_meta) for f in tier))
+            (_rows(tier), max(newest_version(f.created_at_version_meta) for f in tier))
+            for tier in tiers
+        ]
+    )
+    merged.last_updated_at_version_meta = encode_versions(
+        [
+            (_rows(tier), max(newest_version(f.last_updated_at_version_meta) for f in tier))
             for tier in tiers
         ]
     )
@@ -229,24 +232,3 @@ def parts(operation: Any) -> tuple[list[FragmentMetadata], list[int], list[Fragm
                 list(operation.new_fragments),
             )
     raise TypeError(f"{type(operation).__name__} is no operation on rows")
-
-
-# --- versions of rows: `RowDatasetVersionSequence` in Lance's table format ---
-
-
-def _versions(runs: Sequence[tuple[int, int]]) -> RowDatasetVersionMeta:
-    """Versions of rows, told by how many rows in turn have which."""
-    encoded = b""
-    for rows, version in runs:
-        # A run has a span of rows, of which only the length counts, and a version.
-        span = message(1, message(1, number(2, rows)))
-        encoded += message(1, span + number(2, version))
-    return RowDatasetVersionMeta.from_json(json.dumps({"inline": list(encoded)}))
-
-
-def _newest(versions: RowDatasetVersionMeta | None) -> int:
-    assert versions is not None
-    encoded = bytes(json.loads(versions.json())["inline"])
-    return max(
-        int(value) for _, run in fields(encoded) for field, value in fields(run) if field == 2
-    )

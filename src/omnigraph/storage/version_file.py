@@ -36,7 +36,7 @@ def remote_stamp(location: Location, ref: TableRef, version: int) -> Stamp | Non
     """The same for a graph on an object store, which is asked; None when it has no such version."""
     from omnigraph.storage.objects import Objects
 
-    found = Objects(location).stat(version_path(ref, version))
+    found = Objects.at(location).stat(version_path(ref, version))
     if found is None:
         return None
     return Stamp(version, found.size, int(found.modified * 1e9), found.tag or "")

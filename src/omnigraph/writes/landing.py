@@ -68,7 +68,8 @@ def land(repository: Repository, request: WriteRequest, prepared: Prepared) -> W
     Raises:
         Stale: It has to be prepared again; nothing has happened.
     """
-    job = _Job(request, prepared, alone=not _can_share(prepared))
+    alone = request.merged is not None or not _can_share(prepared)
+    job = _Job(request, prepared, alone)
     while True:
         repository.turns.run(job, partial(_lead, repository, job))
         if isinstance(job.outcome, WriteResult):
@@ -210,7 +211,7 @@ def _admit(
             job.outcome = earlier_result(repository, job.request, now)
             if job.outcome is not None:
                 return
-        job.prepared = caught_up(repository, job.prepared, now)
+        job.prepared = caught_up(repository, job.request, job.prepared, now)
         if group.fits(job):
             _check_tables(repository, lock, now, job.prepared.tables)
             group.add(job)
@@ -263,23 +264,24 @@ def _arm(repository: Repository, now: BranchState, jobs: Sequence[_Job]) -> Side
     for job, commit_id in zip(jobs, commit_ids, strict=True):
         tables = []
         for item in job.prepared.tables:
-            id = transaction_id(operation_id, number)
-            expected = versions.get(item.ref, item.table.version)
-            versions[item.ref] = expected + 1
-            number += 1
-            tables.append(
-                SidecarTable(
-                    str(item.table.identity),
-                    item.table.key,
-                    item.table.path,
-                    item.ref.branch,
-                    expected,
-                    (item.table.branch or "") if item.is_fork else None,
-                    item.change.kind,
-                    id,
-                    restore_id(id),
+            for kind in (*(["room"] if item.makes_room else []), item.change.kind):
+                id = transaction_id(operation_id, number)
+                expected = versions.get(item.ref, item.table.version)
+                versions[item.ref] = expected + 1
+                number += 1
+                tables.append(
+                    SidecarTable(
+                        str(item.table.identity),
+                        item.table.key,
+                        item.table.path,
+                        item.ref.branch,
+                        expected,
+                        (item.table.branch or "") if item.is_fork else None,
+                        kind,
+                        id,
+                        restore_id(id),
+                    )
                 )
-            )
         request = job.request
         commits.append(
             PlannedCommit(
@@ -290,6 +292,7 @@ def _arm(repository: Repository, now: BranchState, jobs: Sequence[_Job]) -> Side
                 request.idempotency_key,
                 request.request_digest,
                 tuple(tables),
+                request.merged,
             )
         )
     sidecar = Sidecar(
@@ -318,23 +321,25 @@ def _effects(
     touched: list[Touched] = []
     for job, planned in zip(jobs, sidecar.commits, strict=True):
         done: list[SidecarTable] = []
-        for item, note in zip(job.prepared.tables, planned.tables, strict=True):
+        notes = iter(planned.tables)
+        for item in job.prepared.tables:
             lock.check()
             if item.ref in newest:
                 item = moved_to(repository, item, newest[item.ref])
             staged = item.staged or _fork_and_stage(repository, item)
             staged = repository.tables.merge_tiers(staged)
             failpoints.hit("write.tiers_merged")
-            lock.check()
-            failpoints.hit("write.table_committing")
-            staged = replace(staged, transaction_id=note.transaction_id)
-            made = repository.tables.commit_staged(staged)
-            failpoints.hit("write.table_committed")
+            if item.makes_room:
+                room = repository.tables.stage_room(staged)
+                done.append(_commit_table(repository, lock, room, next(notes)))
+                staged = repository.tables.in_room(staged)
+            made = _commit_table(repository, lock, staged, next(notes))
+            done.append(made)
+            newest[item.ref] = as_published(made)
             if item.change.footprint is not None:
                 ids = tuple(set(_ids(item.change.footprint)))
-                touched.append(Touched(item.ref.path, item.ref.branch, made.version, ids))
-            done.append(structs.replace(note, version=made.version, rows=made.rows))
-            newest[item.ref] = as_published(note, made.version, made.rows)
+                version = newest[item.ref].version
+                touched.append(Touched(item.ref.path, item.ref.branch, version, ids))
         confirmed.append(structs.replace(planned, tables=tuple(done)))
         published.append([newest[item.ref] for item in job.prepared.tables])
     sidecar = sidecar.confirmed(tuple(confirmed))
@@ -346,6 +351,17 @@ def _effects(
     repository.history.publish(now, commits, newest.values(), touched)
     failpoints.hit("write.published")
     return commits
+
+
+def _commit_table(
+    repository: Repository, lock: EffectLock, staged: StagedWrite, note: SidecarTable
+) -> SidecarTable:
+    """Commit a table as the sidecar says; returns the note with what it became."""
+    lock.check()
+    failpoints.hit("write.table_committing")
+    made = repository.tables.commit_staged(replace(staged, transaction_id=note.transaction_id))
+    failpoints.hit("write.table_committed")
+    return structs.replace(note, version=made.version, rows=made.rows)
 
 
 def _fork_and_stage(repository: Repository, item: PreparedTable) -> StagedWrite:

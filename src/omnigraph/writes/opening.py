@@ -12,10 +12,9 @@ from omnigraph.history.repository import (
     Repository,
     open_repository,
 )
-from omnigraph.storage.control import control_names, read_control
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LockTimes
-from omnigraph.writes.sidecar import FOLDER
+from omnigraph.writes.sidecar import list_sidecars
 
 
 def open_for_writing(location: Location, *, times: LockTimes) -> Repository:
@@ -33,10 +32,10 @@ def open_for_writing(location: Location, *, times: LockTimes) -> Repository:
         with repository.lock():
             migrate(location)
         repository = open_repository(location, times=times)
-    interrupted = any(name.endswith(".json") for name in control_names(location, FOLDER))
-    if interrupted or read_control(location, INIT_CLAIM) is not None:
+    objects = repository.objects
+    if list_sidecars(objects) or objects.read(INIT_CLAIM) is not None:
         from omnigraph.writes.recovery import resolved
 
         with resolved(repository):
-            repository.objects.delete(INIT_CLAIM)
+            objects.delete(INIT_CLAIM)
     return repository

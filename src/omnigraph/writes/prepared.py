@@ -26,6 +26,8 @@ from omnigraph.writes.view import View
 #: there is little left to check while others wait: at most so many rounds, down to so many seconds.
 _ROUNDS = 8
 _SHORT = 0.1
+#: Whoever replaces more rows than this makes room for them, in one more version of the table.
+MANY_ROWS = 10_000
 
 
 class Stale(Exception):
@@ -51,6 +53,11 @@ class PreparedTable:
         return self.staged is None
 
     @property
+    def makes_room(self) -> bool:
+        """True when so many rows are replaced that a version of its own makes room for them."""
+        return self.change.kind == "merge" and self.change.outcome.replaced > MANY_ROWS
+
+    @property
     def outcome(self) -> TableOutcome:
         """What becomes of the table; other commits may have made new rows replace some."""
         planned = self.change.outcome
@@ -62,11 +69,15 @@ class PreparedTable:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A prepared write: the state it was prepared on, what it has read of it, and its tables."""
+    """A prepared write: the state it was prepared on, what it has read of it, and its tables.
+
+    With `is_exact` it has to be prepared again as soon as the branch moves.
+    """
 
     base: BranchState
     reads: Reads
     tables: tuple[PreparedTable, ...]
+    is_exact: bool = False
 
 
 def prepare(repository: Repository, request: WriteRequest, base: BranchState) -> Prepared:
@@ -104,7 +115,7 @@ def _stage(repository: Repository, request: WriteRequest, base: BranchState) -> 
         else:
             # Its files belong below the fork, which is made under the lock.
             tables.append(PreparedTable(table, change, None, target))
-    return Prepared(base, view.reads, tuple(tables))
+    return Prepared(base, view.reads, tuple(tables), view.is_exact)
 
 
 def as_it_is(repository: Repository, branch: str) -> BranchState:
@@ -119,7 +130,9 @@ def as_it_is(repository: Repository, branch: str) -> BranchState:
         raise Stale(error) from None
 
 
-def caught_up(repository: Repository, prepared: Prepared, now: BranchState) -> Prepared:
+def caught_up(
+    repository: Repository, request: WriteRequest, prepared: Prepared, now: BranchState
+) -> Prepared:
     """The same write on a later state of the branch.
 
     Raises:
@@ -129,6 +142,11 @@ def caught_up(repository: Repository, prepared: Prepared, now: BranchState) -> P
         raise Stale(_made_anew(now.name))
     if now.head == prepared.base.head:
         return prepared
+    if prepared.is_exact:
+        text = f"branch `{now.name}` moved on while this write was prepared"
+        raise Stale(ReadSetConflict(text, changed=("branch",)))
+    if request.merged is not None:
+        _refuse_merges(repository, prepared.base, now)
     try:
         anew = recheck(repository, prepared.reads, prepared.base, now)
         tables = tuple(
@@ -140,6 +158,17 @@ def caught_up(repository: Repository, prepared: Prepared, now: BranchState) -> P
     return Prepared(now, prepared.reads, tables)
 
 
+def _refuse_merges(repository: Repository, base: BranchState, now: BranchState) -> None:
+    """A merge has another base when another merge has come first, whatever rows it changed."""
+    for commit in repository.history.lineage(now.name).chain(now.head):
+        if commit.id == base.head:
+            return
+        if len(commit.parents) > 1:
+            break
+    text = f"another merge into branch `{now.name}` came while this one was prepared"
+    raise Stale(ReadSetConflict(text, changed=("branch",)))
+
+
 def nearly_caught_up(repository: Repository, request: WriteRequest, prepared: Prepared) -> Prepared:
     """A long write on a state of the branch that is as new as can be had without the lock."""
     for _ in range(_ROUNDS):
@@ -147,7 +176,7 @@ def nearly_caught_up(repository: Repository, request: WriteRequest, prepared: Pr
         now = as_it_is(repository, request.branch)
         if now.head == prepared.base.head:
             break
-        prepared = caught_up(repository, prepared, now)
+        prepared = caught_up(repository, request, prepared, now)
         if time.monotonic() - begun < _SHORT:
             break
     return prepared

@@ -63,7 +63,7 @@ def _repeated(repository: Repository, request: WriteRequest, may_repeat: bool) -
         try:
             with nullcontext() if request.is_long else repository.turns.preparing():
                 prepared = prepare(repository, request, base)
-            if not prepared.tables:
+            if not prepared.tables and request.merged is None:
                 return WriteResult(None, {})
             failpoints.hit("write.prepared")
             if time.monotonic() - begun > _LONG:

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from msgspec import structs
+
 from omnigraph import failpoints
 from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import NotFound, ReadSetConflict, RecoveryRequired
@@ -123,7 +125,7 @@ def _roll_forward(
             version, rows = table.expected_version + 1, table.rows
             if rows is None:
                 rows = repository.tables.open(table.ref, version).count()
-            newest[table.table] = as_published(table, version, rows)
+            newest[table.table] = as_published(structs.replace(table, version=version, rows=rows))
             published[-1].append(newest[table.table])
     commits = planned_commits(sidecar, base, published)
     publish(repository, lock, base, commits, list(newest.values()))
@@ -201,7 +203,7 @@ def _put_back(
             repository, lock, table.ref, now.version, table.restore_id, own, fence=fence
         )
         if head is not None and head != now.version:
-            restored.append(as_published(table, head, now.rows))
+            restored.append(as_published(structs.replace(table, version=head, rows=now.rows)))
     if not restored:
         return None
     text = f"rolled back the interrupted write {sidecar.operation_id}"
@@ -272,9 +274,12 @@ def _conclude(
     return outcome
 
 
-def as_published(table: SidecarTable, version: int, rows: int) -> PublishedTable:
-    """A table of a sidecar as the manifest will have it."""
-    return PublishedTable(table.table, table.key, table.path, version, table.branch, rows)
+def as_published(table: SidecarTable) -> PublishedTable:
+    """A table of a sidecar, which has been committed, as the manifest will have it."""
+    assert table.version is not None and table.rows is not None
+    return PublishedTable(
+        table.table, table.key, table.path, table.version, table.branch, table.rows
+    )
 
 
 def planned_commits(
@@ -286,7 +291,7 @@ def planned_commits(
     return [
         Commit(
             planned.id,
-            (parent,),
+            (parent,) if planned.merged is None else (parent, planned.merged),
             sidecar.branch,
             planned.actor,
             time,

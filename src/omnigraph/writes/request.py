@@ -60,6 +60,8 @@ class WriteRequest:
         idempotency_key: A second write with the same key on the branch gives the first's commit.
         request_digest: What tells a repeated request from another one with the same key.
         is_long: It takes seconds to prepare.
+        merged: The commit that is merged, which becomes the second parent of the new one. There is
+            a commit even if no table changes.
     """
 
     branch: str
@@ -72,6 +74,7 @@ class WriteRequest:
     writer: str = "write"
     request_digest: str | None = None
     is_long: bool = False
+    merged: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ import json
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, convert, to_builtins
-from msgspec.structs import replace
+from msgspec.json import encode
+from msgspec.structs import asdict, replace
 
 from omnigraph.errors import RecoveryRequired
 from omnigraph.history.manifest import TableIdentity
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.objects import Objects
 
 FOLDER = "__recovery"
-_FORMAT = 2
+_FORMAT = 3
 
 
 class SidecarTable(Struct, frozen=True):
@@ -59,7 +60,7 @@ class SidecarTable(Struct, frozen=True):
 
 
 class PlannedCommit(Struct, frozen=True):
-    """A commit to be, and what it does to its tables."""
+    """A commit to be, and what it does to its tables; `merged` is the commit that it merges."""
 
     id: str
     writer: str
@@ -68,6 +69,7 @@ class PlannedCommit(Struct, frozen=True):
     idempotency_key: str | None
     request_digest: str | None
     tables: tuple[SidecarTable, ...]
+    merged: str | None = None
 
 
 class Sidecar(Struct, frozen=True):
@@ -122,7 +124,12 @@ class Sidecar(Struct, frozen=True):
 
     def store(self, objects: Objects) -> None:
         """Write the sidecar."""
-        objects.write(self.path, json.dumps({"format": _FORMAT, **to_builtins(self)}).encode())
+        try:
+            data = encode({"format": _FORMAT, **asdict(self)})
+        except UnicodeEncodeError:
+            # A message may have half of a surrogate pair, which JSON can only have escaped.
+            data = json.dumps({"format": _FORMAT, **to_builtins(self)}).encode()
+        objects.write(self.path, data)
 
 
 def _path(operation_id: str) -> str:
@@ -156,7 +163,7 @@ def read_sidecar(objects: Objects, path: str) -> Sidecar | None:
             names = ("writer", "actor", "message", "idempotency_key", "request_digest", "tables")
             planned = {name: data.pop(name, None) for name in names}
             data["commits"] = [{"id": data.pop("commit_id"), **planned}]
-        elif format != _FORMAT:
+        elif format not in (2, _FORMAT):
             raise ValueError("it has another format")
         return convert(data, Sidecar)
     except (ValueError, KeyError, TypeError) as error:

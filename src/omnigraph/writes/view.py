@@ -20,6 +20,8 @@ class View:
         self.repository = repository
         self.base = base
         self._open: dict[str, ReadTable] = {}
+        #: What is prepared holds for this state alone, whatever was read of it.
+        self.is_exact = False
 
     @property
     def catalog(self) -> Catalog:

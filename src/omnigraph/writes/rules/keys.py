@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from omnigraph.compute.keys import one_zero
 from omnigraph.errors import Violation
@@ -238,9 +239,11 @@ def described(
         detail = details[place] if names else {}
         reason = reason_of(broken.reason, ", ".join(map(show, values)), broken.type, detail)
         value = detail.get("number", value)
-        made.append(
-            violation(broken.edge or broken.type, id, broken.property, value, broken.rule, reason)
+        found = violation(
+            broken.edge or broken.type, id, broken.property, value, broken.rule, reason
         )
+        other = detail.get("other")
+        made.append(found if other is None else replace(found, other=other))
     return made
 
 

@@ -28,7 +28,7 @@ from omnigraph.writes.rules.keys import (
     without,
 )
 from omnigraph.writes.rules.values import check_values
-from omnigraph.writes.rules.violations import MOST_SHOWN, Violations
+from omnigraph.writes.rules.violations import Violations
 
 Deltas = Mapping[str, TableDelta]
 #: The table of a type before the change.
@@ -196,8 +196,8 @@ class _Check:
             broken,
             delta.rows,
             self.found.shown_ids(delta.ids),
-            places[:MOST_SHOWN],
-            keys[:MOST_SHOWN],
+            places[: self.found.most],
+            keys[: self.found.most],
         )
         self.found.add_all(made, broken.rule, len(places))
 

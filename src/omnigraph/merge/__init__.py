@@ -1,0 +1,6 @@
+"""Merging and comparing states of a graph.
+
+`ancestors` finds where two commits come from and `base` the state there, `changes` what changed
+since, `three_way` puts both sides together, `combine` sees to the schema's rules, `conflicts` are
+what is left for a person, `apply` writes the outcome; `diff` compares any two states.
+"""

@@ -1,0 +1,166 @@
+"""What changed in each table between two states of the graph, as rows before and after.
+
+Changes come from the lists of fragments and the versions of rows, so that the cost follows them.
+Fragments that were merged, compacted or indexed are no changes, nor are rows that were written
+again with equal values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.errors import NotFound
+from omnigraph.history.manifest import ManifestState, PublishedTable
+from omnigraph.history.repository import Repository
+from omnigraph.language import EdgeType, NodeType
+from omnigraph.language.schema.arrow import table_schema
+from omnigraph.merge.ancestors import fork_point
+from omnigraph.merge.rows import RowChanges, across, net
+from omnigraph.storage.blobs import with_tokens
+from omnigraph.storage.changes import changes_between
+from omnigraph.storage.table_ref import ROW_ID
+from omnigraph.storage.tables import TableSnapshot
+
+Type = NodeType | EdgeType
+
+
+@dataclass(frozen=True)
+class GraphState:
+    """One state of the graph: the tables as they were at a commit.
+
+    Attributes:
+        branch: A branch that has the commit.
+    """
+
+    repository: Repository
+    commit: str
+    branch: str
+    state: ManifestState
+
+    def table(self, type: Type) -> PublishedTable:
+        """The version of a type's table."""
+        table = self.state.by_name(type.name)
+        if table is None:
+            raise NotFound(f"there was no type `{type.name}` at commit {self.commit}")
+        return table
+
+    def snapshot(self, type: Type) -> TableSnapshot:
+        """A type's table, opened once."""
+        if type.name not in self._opened:
+            table = self.table(type)
+            self._opened[type.name] = self.repository.tables.open(table.ref, table.version)
+        return self._opened[type.name]
+
+    @cached_property
+    def _opened(self) -> dict[str, TableSnapshot]:
+        return {}
+
+    def rows(self, type: Type, ids: pa.Array) -> pa.Table:
+        """The rows with some ids, in the form that changes have."""
+        return self.find(type, "id", ids)
+
+    def find(self, type: Type, column: str, values: pa.Array) -> pa.Table:
+        """The rows that have one of some values, in the form that changes have."""
+        snapshot = self.snapshot(type)
+        return as_change_rows(
+            type, snapshot, snapshot.find(column, values, table_schema(type).names)
+        )
+
+
+def state_at(repository: Repository, commit: str, *branches: str) -> GraphState:
+    """The state at a commit that one of some branches has, or any other one."""
+    history = repository.history
+    branch = next((b for b in branches if commit in history.lineage(b).commits), None)
+    branch = branch or history.commit(commit).branch
+    return GraphState(repository, commit, branch, history.state_at(commit, (branch,)))
+
+
+def compared_columns(type: Type) -> list[str]:
+    """What tells if a row has changed: all its columns but the id."""
+    return [name for name in table_schema(type).names if name != "id"]
+
+
+def as_change_rows(type: Type, snapshot: TableSnapshot, found: pa.Table) -> pa.Table:
+    """Rows with `_rowid` in the form that changes have: blobs are told by their content."""
+    names = table_schema(type).names
+    rows = with_tokens(snapshot, found.select(names), found[ROW_ID].to_pylist())
+    return (
+        rows.replace_schema_metadata(None)
+        .append_column(ROW_ID, found[ROW_ID].cast(pa.uint64()))
+        .cast(change_schema(type))
+    )
+
+
+def change_schema(type: Type) -> pa.Schema:
+    """The columns of rows in changes: those of the table, and the stable row id if it has one."""
+    blobs = {p.name for p in type.stored_properties if p.type.is_blob}
+    fields = [
+        pa.field(field.name, pa.utf8() if field.name in blobs else field.type)
+        for field in table_schema(type)
+    ]
+    return pa.schema([*fields, (ROW_ID, pa.uint64())])
+
+
+def table_changes(type: Type, old: GraphState, new: GraphState) -> RowChanges:
+    """What changed in a type's table from one state of the graph to another one.
+
+    The states may be on different branches, and the old one need not be the older one.
+    """
+    before, after = old.table(type), new.table(type)
+    if (before.ref, before.version) == (after.ref, after.version):
+        empty = change_schema(type).empty_table()
+        return RowChanges(empty, empty)
+    if before.ref == after.ref:
+        if before.version < after.version:
+            return _changes(type, old.snapshot(type), new.snapshot(type))
+        return _turned(_changes(type, new.snapshot(type), old.snapshot(type)))
+    origin = _origin(old, new)
+    start = origin.table(type)
+    if (start.ref, start.version) == (before.ref, before.version):
+        return _changes(type, old.snapshot(type), new.snapshot(type))
+    if (start.ref, start.version) == (after.ref, after.version):
+        return _turned(_changes(type, new.snapshot(type), old.snapshot(type)))
+    source = origin.snapshot(type)
+    to_old = _changes(type, source, old.snapshot(type))
+    to_new = _changes(type, source, new.snapshot(type))
+    return across(to_old, to_new, compared_columns(type))
+
+
+def changed_types(old: GraphState, new: GraphState) -> Sequence[Type]:
+    """The types whose tables are at different versions, in the order of the schema."""
+    return [
+        type
+        for type in old.repository.catalog.tables()
+        if (old.table(type).ref, old.table(type).version)
+        != (new.table(type).ref, new.table(type).version)
+    ]
+
+
+def _origin(old: GraphState, new: GraphState) -> GraphState:
+    history = old.repository.history
+    lineages = history.lineage(old.branch), history.lineage(new.branch)
+    met = fork_point(lineages[0], old.commit, lineages[1], new.commit)
+    if met is None:
+        raise NotFound(f"the commits {old.commit} and {new.commit} have no common history")
+    return state_at(old.repository, met, old.branch, new.branch)
+
+
+def _changes(type: Type, old: TableSnapshot, new: TableSnapshot) -> RowChanges:
+    found = changes_between(old, new, table_schema(type).names)
+    rows = []
+    for snapshot, part, row_ids in (
+        (old, found.before, found.before_row_ids),
+        (new, found.after, found.after_row_ids),
+    ):
+        numbered = part.append_column(ROW_ID, pa.array(row_ids.astype(np.uint64)))
+        rows.append(as_change_rows(type, snapshot, numbered))
+    return net(rows[0], rows[1], compared_columns(type))
+
+
+def _turned(changes: RowChanges) -> RowChanges:
+    return RowChanges(changes.after, changes.before)

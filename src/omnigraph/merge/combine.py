@@ -1,0 +1,411 @@
+"""What a merge does to the tables of a branch: rows that keep the schema's rules, or conflicts.
+
+Rows that two sides have changed differently are conflicts of the rows. Rows that fit each other and
+break a rule together are conflicts, too: to settle one with a side, everything that is involved is
+taken from that side.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph import failpoints
+from omnigraph.compute.keys import PHYSICAL_ENDS, physical
+from omnigraph.errors import UsageError, Violation
+from omnigraph.language import EdgeType, NodeType
+from omnigraph.language.schema.arrow import table_schema
+from omnigraph.language.schema.catalog import ENDS
+from omnigraph.language.values import ValueFault, coerce
+from omnigraph.merge.base import Base
+from omnigraph.merge.changes import GraphState, as_change_rows, compared_columns
+from omnigraph.merge.conflicts import Conflict, ConflictKind, Key, Resolutions, describe
+from omnigraph.merge.rows import RowChanges, with_ids
+from omnigraph.merge.three_way import (
+    Choice,
+    Given,
+    Granularity,
+    Merged,
+    RowConflict,
+    Side,
+    ids_to_merge,
+    three_way,
+)
+from omnigraph.storage.blobs import read_rewritable
+from omnigraph.storage.table_ref import ROW_ID
+from omnigraph.storage.tables import TableSnapshot
+from omnigraph.writes.delta import TableDelta, old_schema, split
+from omnigraph.writes.rules import Violations
+from omnigraph.writes.rules.write import check_write
+from omnigraph.writes.view import View
+
+Type = NodeType | EdgeType
+Entity = tuple[str, str]
+_USER_NAMES = {column: name for name, column in PHYSICAL_ENDS.items()}
+_RULE_KINDS: dict[str, ConflictKind] = {
+    "end": "OrphanEdge",
+    "unique": "UniqueViolation",
+    "cardinality": "CardinalityViolation",
+}
+
+
+@dataclass(frozen=True)
+class Settling:
+    """How a merge is done.
+
+    Attributes:
+        granularity: Properties are merged one by one, or rows as a whole.
+        prefer: The side that wins conflicts without a resolution of their own.
+        resolutions: How single conflicts are settled.
+    """
+
+    granularity: Granularity = "property"
+    prefer: Literal["ours", "theirs"] | None = None
+    resolutions: Resolutions = field(default_factory=dict)
+
+    def choice(self, key: Key) -> Choice | None:
+        """How a conflict is settled; None when it is not."""
+        return self.resolutions.get(key, self.prefer)
+
+
+@dataclass(frozen=True)
+class Combined:
+    """What a merge does: changes by type, what is left to settle, and what was settled."""
+
+    deltas: Mapping[str, TableDelta]
+    conflicts: tuple[Conflict, ...]
+    settled: tuple[Conflict, ...]
+
+
+def combine(
+    view: View, base: Base, theirs: GraphState, settings: Settling, *, check: bool = True
+) -> Combined:
+    """Merge what changed from a base to their state into the branch that a view shows.
+
+    Args:
+        view: Our side; everything that is read of it is noted.
+        base: The base.
+        theirs: Their side.
+        settings: How it is done.
+        check: Check the schema's rules; not needed when the outcome is their state.
+    """
+    return _Combination(view, base, theirs, settings).run(check)
+
+
+class _Combination:
+    def __init__(self, view: View, base: Base, theirs: GraphState, settings: Settling) -> None:
+        self.view = view
+        self.base = base
+        self.theirs = theirs
+        self.settings = settings
+        self.changes = base.changes_to(theirs)
+        failpoints.hit("merge.compared")
+        #: Rows that are taken from one side as they are there, and values that were given.
+        self.pins: dict[str, dict[str, Side]] = {}
+        self.given: dict[str, dict[tuple[str, str], Any]] = {}
+
+    def run(self, check: bool) -> Combined:
+        settled: dict[Key, Conflict] = {}
+        while True:
+            deltas: dict[str, TableDelta] = {}
+            conflicts: list[Conflict] = []
+            for type in self.view.catalog.tables():
+                if type.name not in self.changes and type.name not in self.pins:
+                    continue
+                delta, merged = self._merged(type)
+                if not delta.is_empty:
+                    deltas[type.name] = delta
+                conflicts += [self._of_row(type, found) for found in merged.conflicts]
+                settled |= {c.key: c for c in (self._of_row(type, f) for f in merged.settled)}
+            broken = self._broken(deltas) if check else []
+            goes_on = False
+            for conflict in broken:
+                if self._settle(conflict):
+                    settled[conflict.key] = conflict
+                    goes_on = True
+                else:
+                    conflicts.append(conflict)
+            if not goes_on:
+                left = {conflict.key: conflict for conflict in conflicts}
+                done = [c for key, c in settled.items() if key not in left]
+                return Combined(deltas, tuple(left.values()), tuple(done))
+
+    # --- rows ---
+
+    def _merged(self, type: Type) -> tuple[TableDelta, Merged]:
+        pins = self.pins.get(type.name, {})
+        doubts = self.base.doubts.get(type.name, {})
+        changes = self._with_pinned(type, pins)
+        table = self.view.table(type.name)
+        names = table_schema(type).names
+        found = table.find("id", ids_to_merge(changes, doubts, pins), names)
+        ours = as_change_rows(type, table.snapshot, found)
+        choices = {
+            (id, None if property is None else physical(property, type)): _typed(type, key, choice)
+            for key, choice in self.settings.resolutions.items()
+            for kind, name, id, property in [key]
+            if name == type.name and kind not in _RULE_KINDS.values()
+        }
+        merged = three_way(
+            changes,
+            ours,
+            compared_columns(type),
+            granularity=self.settings.granularity,
+            prefer=self.settings.prefer,
+            choices=choices,
+            pins=pins,
+            doubts=doubts,
+        )
+        rows = _with_given(merged.rows, self.given.get(type.name, {}))
+        rows = self._writable(type, rows, changes, ours, table.snapshot)
+        places = found.select(old_schema(type).names).cast(old_schema(type))
+        delta = split(type, rows, places, removed=with_ids(places, merged.removed))
+        return delta, merged
+
+    def _with_pinned(self, type: Type, pins: Mapping[str, Side]) -> RowChanges:
+        """The changes on their side, with rows that they left alone and that are asked for."""
+        known = self.changes.get(type.name)
+        ids = pa.array(list(pins), pa.utf8())
+        if known is None:
+            return RowChanges(self.base.rows(type, ids), self.theirs.rows(type, ids))
+        more = ids.filter(pc.invert(pc.is_in(ids, value_set=known.ids)))
+        if not len(more):
+            return known
+        return RowChanges(
+            pa.concat_tables([known.before, self.base.rows(type, more)]),
+            pa.concat_tables([known.after, self.theirs.rows(type, more)]),
+        )
+
+    def _writable(
+        self,
+        type: Type,
+        rows: pa.Table,
+        changes: RowChanges,
+        ours: pa.Table,
+        snapshot: TableSnapshot,
+    ) -> pa.Table:
+        """Merged rows with the values of their blobs, as they are written to a table."""
+        schema = table_schema(type)
+        columns = []
+        for column in schema:
+            values: Any = rows[column.name]
+            if values.type != column.type:
+                places = [
+                    (self.theirs.snapshot(type), changes.after),
+                    (snapshot, ours),
+                    (self.base.state.snapshot(type), changes.before),
+                ]
+                values = _blob_values(column, values.combine_chunks(), places)
+            columns.append(values)
+        return pa.Table.from_arrays(columns, schema=schema)
+
+    def _of_row(self, type: Type, found: RowConflict) -> Conflict:
+        property = None if found.column is None else _USER_NAMES.get(found.column, found.column)
+        if not isinstance(type, EdgeType):
+            property = found.column
+        base, ours, theirs = (_named(type, v) for v in (found.base, found.ours, found.theirs))
+        text = describe(found.kind, type.name, found.id, property, ours, theirs)
+        kind: Any = found.kind
+        return Conflict(kind, _kind(type), type.name, found.id, property, base, ours, theirs, text)
+
+    # --- rules ---
+
+    def _broken(self, deltas: Mapping[str, TableDelta]) -> list[Conflict]:
+        """Find all rules that the merged rows would break."""
+        found = Violations(most=sys.maxsize)
+        # Files that are referred to already were allowed when that was written.
+        known = {uri for delta in deltas.values() for uri in _uris(delta)}
+        allowed = (*self.view.repository.external_blobs, *sorted(known))
+        check_write(self.view.catalog, deltas, self.view.table, found, external_blobs=allowed)
+        self._others = {}
+        conflicts: dict[Key, Conflict] = {}
+        for violation in found.found:
+            conflict = self._of_rule(violation)
+            conflicts.setdefault(conflict.key, conflict)
+            if violation.other is not None:
+                self._others.setdefault(conflict.key, set()).add(violation.other)
+        return list(conflicts.values())
+
+    _others: dict[Key, set[str]]
+
+    def _of_rule(self, violation: Violation) -> Conflict:
+        assert violation.type is not None and violation.id is not None
+        kind = _RULE_KINDS.get(violation.rule, "ValueConstraintViolation")
+        type = self.view.type(violation.type)
+        id, property = violation.id, violation.property
+
+        def on(side: str) -> Any:
+            if kind == "CardinalityViolation":
+                return len(self._edges_from(type, id, side))
+            return self._value(type, id, property, side)
+
+        return Conflict(
+            kind, _kind(type), type.name, id, property, on("base"), on("ours"), on("theirs"),
+            violation.message,
+        )  # fmt: skip
+
+    def _rows(self, type: Type, ids: pa.Array, side: str) -> pa.Table:
+        if side == "base":
+            return self.base.rows(type, ids)
+        if side == "theirs":
+            return self.theirs.rows(type, ids)
+        table = self.view.table(type.name)
+        found = table.find("id", ids, table_schema(type).names)
+        return as_change_rows(type, table.snapshot, found)
+
+    def _value(self, type: Type, id: str, property: str | None, side: str) -> Any:
+        rows = self._rows(type, pa.array([id]), side).to_pylist()
+        if not rows:
+            return None
+        values = [rows[0].get(physical(p, type)) for p in (property or "id").split(", ")]
+        return values[0] if len(values) == 1 else values
+
+    def _edges_from(self, type: Type, source: str, side: str) -> list[str]:
+        state = self.base.state if side == "base" else self.theirs
+        if side == "ours":
+            rows = self.view.table(type.name).find("src", pa.array([source]), ["id"])
+        else:
+            rows = state.find(type, "src", pa.array([source]))
+        ids: list[str] = rows["id"].to_pylist()
+        return ids
+
+    def _settle(self, conflict: Conflict) -> bool:
+        """Settle a broken rule, if that is wanted and makes a difference."""
+        choice = self.settings.choice(conflict.key)
+        if choice is None:
+            return False
+        type = self.view.type(conflict.type)
+        if isinstance(choice, Given):
+            return self._give(type, conflict, choice)
+        progress = False
+        for name, id in self._involved(type, conflict):
+            pins = self.pins.setdefault(name, {})
+            if id not in pins:
+                pins[id] = choice
+                progress = True
+        return progress
+
+    def _give(self, type: Type, conflict: Conflict, choice: Given) -> bool:
+        given = self.given.setdefault(type.name, {})
+        if conflict.property is None or conflict.kind == "CardinalityViolation":
+            raise UsageError(f"{conflict}: no value settles this; name `ours`, `theirs` or `base`")
+        place = conflict.id, physical(conflict.property, type)
+        if place in given:
+            return False
+        typed = _typed(type, conflict.key, choice)
+        assert isinstance(typed, Given)
+        given[place] = typed.value
+        return True
+
+    def _involved(self, type: Type, conflict: Conflict) -> list[Entity]:
+        """Everything that takes part in a broken rule."""
+        found = [(type.name, conflict.id)]
+        match conflict.kind:
+            case "UniqueViolation":
+                found += [(type.name, id) for id in sorted(self._others.get(conflict.key, ()))]
+            case "OrphanEdge":
+                assert isinstance(type, EdgeType)
+                node = type.source if conflict.property == ENDS[0] else type.target
+                ends = {conflict.base, conflict.ours, conflict.theirs} - {None}
+                found += [(node, id) for id in sorted(ends)]
+            case "CardinalityViolation":
+                assert isinstance(type, EdgeType)
+                sides = ("base", "ours", "theirs")
+                edges = {id for s in sides for id in self._edges_from(type, conflict.id, s)}
+                found = [(type.source, conflict.id), *((type.name, id) for id in sorted(edges))]
+        return found
+
+
+# --- parts ---
+
+
+def _kind(type: Type) -> Literal["node", "edge"]:
+    return "edge" if isinstance(type, EdgeType) else "node"
+
+
+def _named(type: Type, value: Any) -> Any:
+    """A whole row with the names that users know."""
+    if not isinstance(value, dict) or not isinstance(type, EdgeType):
+        return value
+    return {_USER_NAMES.get(name, name): each for name, each in value.items()}
+
+
+def _typed(type: Type, key: Key, choice: Choice) -> Choice:
+    """A choice whose value is of the property's type, or by column for a whole row.
+
+    Raises:
+        UsageError: The value does not fit.
+    """
+    if not isinstance(choice, Given):
+        return choice
+    property = key[3]
+    if property is not None:
+        return Given(_typed_value(type, property, choice.value))
+    if choice.value is None:
+        return choice
+    if not isinstance(choice.value, Mapping):
+        raise UsageError(f"{type.name} {key[2]}: give the properties, or null for none, or a side")
+    return Given(
+        {physical(name, type): _typed_value(type, name, v) for name, v in choice.value.items()}
+    )
+
+
+def _typed_value(type: Type, property: str, value: Any) -> Any:
+    known = type.columns.get(property)
+    if known is None:
+        raise UsageError(f"{type.name} has no property `{property}`")
+    if known.is_blob:
+        raise UsageError(f"{type.name}, `{property}`: name a side; a Blob cannot be given here")
+    try:
+        return coerce(value, known)
+    except ValueFault as fault:
+        raise UsageError(f"{type.name}, `{property}`: {fault.message}") from None
+
+
+def _with_given(rows: pa.Table, given: Mapping[tuple[str, str], Any]) -> pa.Table:
+    """Rows with values that were given to settle broken rules."""
+    for (id, column), value in given.items():
+        place = rows.schema.get_field_index(column)
+        values = [
+            value if each == id else old
+            for each, old in zip(rows["id"].to_pylist(), rows[column].to_pylist(), strict=True)
+        ]
+        rows = rows.set_column(place, column, pa.array(values, rows[column].type))
+    return rows
+
+
+def _blob_values(
+    field: pa.Field, tokens: pa.Array, places: list[tuple[TableSnapshot, pa.Table]]
+) -> pa.Array:
+    """The values that tokens stand for, from rows that have the same tokens."""
+    values: list[Any] = [None] * len(tokens)
+    left = [place for place, token in enumerate(tokens.to_pylist()) if token is not None]
+    for snapshot, rows in places:
+        usable = rows.filter(pc.is_valid(rows[ROW_ID]))
+        wanted = tokens.take(pa.array(left, pa.int64()))
+        at = pc.index_in(wanted, value_set=usable[field.name].combine_chunks()).to_pylist()
+        hits = [(place, row) for place, row in zip(left, at, strict=True) if row is not None]
+        if hits:
+            row_ids = usable[ROW_ID].take(pa.array([row for _, row in hits])).to_pylist()
+            read = read_rewritable(snapshot, row_ids, [field.name])[field.name].to_pylist()
+            for (place, _), value in zip(hits, read, strict=True):
+                values[place] = value
+        done = {place for place, _ in hits}
+        left = [place for place in left if place not in done]
+    if left:
+        raise UsageError(f"`{field.name}`: the value of the base cannot be read; name another side")
+    return pa.array(values, field.type)
+
+
+def _uris(delta: TableDelta) -> set[str]:
+    found: set[str] = set()
+    for property in delta.type.stored_properties:
+        if property.type.is_blob:
+            uris = pc.struct_field(delta.rows[property.name].combine_chunks(), "uri")
+            found.update(pc.unique(uris).drop_null().to_pylist())
+    return found

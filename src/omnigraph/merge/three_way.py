@@ -1,0 +1,312 @@
+"""The three-way merge of one table, as a pure function over columns.
+
+For each row there is what it was in the base, what it is on our side, and what it is on theirs.
+Only rows that have changed on their side are looked at: all others stay as ours. A property that
+only one side has changed takes that side; one that both have changed differently is a conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.compute.equality import unequal
+from omnigraph.merge.rows import Bools, RowChanges, aligned, ordered_union
+
+Granularity = Literal["property", "row"]
+Side = Literal["base", "ours", "theirs"]
+SIDES: tuple[Side, ...] = ("ours", "theirs", "base")
+_OURS, _THEIRS, _BASE, _GIVEN = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value in place of those of the three sides; of a whole row, by column; None is no row."""
+
+    value: Any
+
+
+Choice = Side | Given
+
+
+@dataclass(frozen=True, slots=True)
+class RowConflict:
+    """A row, or a column of it, that the two sides have changed differently.
+
+    Attributes:
+        kind: `DivergentInsert`, `DivergentUpdate` or `DeleteVsUpdate`.
+        column: The column; None is the whole row.
+        base: What it was: a value, or all columns of the row; None when there was no row.
+        ours: What it is on our side.
+        theirs: What it is on theirs.
+    """
+
+    kind: str
+    id: str
+    column: str | None
+    base: Any
+    ours: Any
+    theirs: Any
+
+    @property
+    def key(self) -> tuple[str, str | None]:
+        """What tells it from others of the table."""
+        return self.id, self.column
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What to do on our side.
+
+    Attributes:
+        rows: Rows to put in the place of those with the same ids, or beside the others.
+        removed: Ids of rows to delete.
+        conflicts: What is not settled. Such rows and columns are as on our side in `rows`.
+        settled: What was a conflict, and is decided.
+    """
+
+    rows: pa.Table
+    removed: pa.Array
+    conflicts: tuple[RowConflict, ...]
+    settled: tuple[RowConflict, ...]
+
+
+def three_way(
+    theirs: RowChanges,
+    ours: pa.Table,
+    columns: Sequence[str],
+    *,
+    granularity: Granularity = "property",
+    prefer: Side | None = None,
+    choices: Mapping[tuple[str, str | None], Choice] | None = None,
+    pins: Mapping[str, Side] | None = None,
+    doubts: Mapping[str, frozenset[str] | None] | None = None,
+) -> Merged:
+    """Merge what their side has changed since the base into ours.
+
+    Args:
+        theirs: What changed from the base to their side.
+        ours: The rows of our side that have one of the `ids_to_merge`.
+        columns: What is compared and merged: all columns but the id.
+        granularity: `property` merges columns one by one, `row` rows as a whole.
+        prefer: The side that wins conflicts without a choice of their own.
+        choices: How single conflicts are settled, by id and column.
+        pins: Ids of rows that are taken from one side as they are there.
+        doubts: Ids of rows of which nobody can tell what the base was, in some columns, or in all
+            (None): both sides count as changed.
+    """
+    ids = ids_to_merge(theirs, doubts or (), pins or ())
+    merge = _Merge(theirs, ours, ids, columns)
+    merge.doubt(doubts or {})
+    merge.compare(granularity)
+    pinned = merge.pin(pins or {})
+    open_conflicts, settled = [], []
+    for conflict, cell in merge.conflicts(granularity, pinned):
+        choice = (choices or {}).get(conflict.key, prefer)
+        if choice is None:
+            open_conflicts.append(conflict)
+        else:
+            merge.choose(cell, conflict.column, choice)
+            settled.append(conflict)
+    rows, removed = merge.outcome()
+    return Merged(rows, removed, tuple(open_conflicts), tuple(settled))
+
+
+def ids_to_merge(theirs: RowChanges, *more: Iterable[str]) -> pa.Array:
+    """The ids of rows that a merge looks at: those in the changes, and in `doubts` and `pins`."""
+    others = [pa.array(list(ids), pa.utf8()) for ids in more]
+    return ordered_union(theirs.ids, *others) if any(map(len, others)) else theirs.ids
+
+
+class _Merge:
+    """The rows of all sides in one order, and which side each column of each row is taken from."""
+
+    def __init__(
+        self, theirs: RowChanges, ours: pa.Table, ids: pa.Array, columns: Sequence[str]
+    ) -> None:
+        self.ids = ids
+        self.columns = list(columns)
+        sides = [aligned(rows, ids) for rows in (ours, theirs.after, theirs.before)]
+        self.sides = [rows for rows, _ in sides]
+        self.there = [there for _, there in sides]
+        count = len(ids)
+        self.doubtful = {name: np.zeros(count, bool) for name in columns}
+        self.whole_doubt = np.zeros(count, bool)
+        #: Which side a column is taken from, and which side says if there is a row.
+        self.picks = {name: np.zeros(count, np.int8) for name in columns}
+        self.present = self.there[_OURS].copy()
+        self.given: dict[tuple[int, str], Any] = {}
+
+    def doubt(self, doubts: Mapping[str, frozenset[str] | None]) -> None:
+        for place, id in self._places(doubts):
+            names = doubts[id]
+            self.whole_doubt[place] |= names is None
+            for name in self.columns if names is None else names:
+                self.doubtful[name][place] = True
+
+    def compare(self, granularity: Granularity) -> None:
+        """Find what each side has changed, and take over what only theirs has."""
+        ours, theirs, base = self.sides
+        has_ours, has_theirs, has_base = self.there
+        self.differs = {n: unequal(ours[n], theirs[n]) for n in self.columns}
+        changed_ours = {n: unequal(ours[n], base[n]) | self.doubtful[n] for n in self.columns}
+        changed_theirs = {n: unequal(theirs[n], base[n]) | self.doubtful[n] for n in self.columns}
+        any_ours = self._any(changed_ours) | self.whole_doubt
+        any_theirs = self._any(changed_theirs) | self.whole_doubt
+        both = has_ours & has_theirs
+        updated = both & has_base
+        #: Conflicts about whole rows, and about columns.
+        self.divergent = {n: both & ~has_base & self.differs[n] for n in self.columns}
+        self.rows_divergent = np.zeros(len(self.ids), bool)
+        if granularity == "row":
+            take = updated & any_theirs & ~any_ours
+            differs = self._any(self.differs)
+            self.rows_divergent = both & differs & (~has_base | (any_theirs & any_ours))
+            self.divergent = {n: np.zeros(len(self.ids), bool) for n in self.columns}
+            for name in self.columns:
+                self.picks[name][take] = _THEIRS
+        else:
+            for name in self.columns:
+                mine, other = changed_ours[name], changed_theirs[name]
+                self.divergent[name] |= updated & mine & other & self.differs[name]
+                self.picks[name][updated & other & ~mine] = _THEIRS
+        # Rows that are on one side only.
+        inserted = has_theirs & ~has_ours & ~has_base & ~self.whole_doubt
+        gone = has_ours & ~has_theirs
+        deleted = gone & has_base & ~any_ours
+        self._take(inserted, _THEIRS)
+        self._take(deleted, _THEIRS)
+        kept = gone & (any_ours & has_base | self.whole_doubt)
+        lost = has_theirs & ~has_ours & (has_base & any_theirs | self.whole_doubt)
+        self.delete_vs_update = kept | lost
+
+    def pin(self, pins: Mapping[str, Side]) -> Bools:
+        """Take rows from one side; gives which."""
+        pinned = np.zeros(len(self.ids), bool)
+        for place, id in self._places(pins):
+            pinned[place] = True
+            self._take(np.array([place]), SIDES.index(pins[id]))
+        return pinned
+
+    def conflicts(self, granularity: Granularity, settled: Bools) -> list[tuple[RowConflict, int]]:
+        """All conflicts in the order of ids and columns, each with the place of its row."""
+        found: list[tuple[int, int, RowConflict]] = []
+        whole = (self.rows_divergent | self.delete_vs_update) & ~settled
+        for place in np.flatnonzero(whole).tolist():
+            kind = self._kind(place)
+            if self.delete_vs_update[place]:
+                kind = "DeleteVsUpdate"
+            values = [self._row(side, place) for side in (_BASE, _OURS, _THEIRS)]
+            id = self.ids[place].as_py()
+            found.append((place, -1, RowConflict(kind, id, None, *values)))
+        for order, name in enumerate(self.columns):
+            places = np.flatnonzero(self.divergent[name] & ~settled)
+            if not len(places):
+                continue
+            at = pa.array(places)
+            ids = self.ids.take(at).to_pylist()
+            values = [self.sides[s][name].take(at).to_pylist() for s in (_BASE, _OURS, _THEIRS)]
+            cells = zip(*values, strict=True)
+            for place, id, cell in zip(places.tolist(), ids, cells, strict=True):
+                conflict = RowConflict(self._kind(place), id, name, *cell)
+                found.append((place, order, conflict))
+        found.sort(key=lambda item: item[:2])
+        return [(conflict, place) for place, _, conflict in found]
+
+    def choose(self, place: int, column: str | None, choice: Choice) -> None:
+        """Settle a conflict."""
+        at = np.array([place])
+        if isinstance(choice, Given):
+            if column is not None:
+                self.given[place, column] = choice.value
+            elif choice.value is None:
+                self.present[at] = False
+            else:
+                if not self.there[_OURS][place]:
+                    self._take(at, _THEIRS)
+                self.present[at] = True
+                self.given.update({(place, name): v for name, v in choice.value.items()})
+        elif column is None:
+            self._take(at, SIDES.index(choice))
+        else:
+            self.picks[column][at] = SIDES.index(choice)
+
+    def outcome(self) -> tuple[pa.Table, pa.Array]:
+        """The rows that our side has to have, and the ids of those that it has to lose."""
+        removed = self.there[_OURS] & ~self.present
+        written = self.present & ~self.there[_OURS]
+        for name in self.columns:
+            moved = self.present & (self.picks[name] == _THEIRS) & self.differs[name]
+            to_base = self.present & (self.picks[name] == _BASE)
+            if to_base.any():
+                moved |= to_base & unequal(self.sides[_OURS][name], self.sides[_BASE][name])
+            written |= moved
+        for place, _ in self.given:
+            written[place] = self.present[place]
+        at = pa.array(np.flatnonzero(written))
+        columns = {name: self._column(name, at, written) for name in self.columns}
+        rows = pa.table({"id": self.ids.take(at), **columns})
+        return rows, self.ids.filter(pa.array(removed))
+
+    def _column(self, name: str, at: pa.Array, written: Bools) -> pa.ChunkedArray:
+        ours, theirs, base = (side[name].take(at) for side in self.sides)
+        picks = self.picks[name][written]
+        column = ours
+        for side, other in ((_THEIRS, theirs), (_BASE, base)):
+            if (picks == side).any():
+                column = _if_else(picks == side, other, column)
+        given = {place: value for (place, of), value in self.given.items() if of == name}
+        if given:
+            order = {int(place): i for i, place in enumerate(np.flatnonzero(written))}
+            values = {order[place]: v for place, v in given.items() if place in order}
+            column = _replaced(column, values)
+        return column
+
+    def _take(self, places: Bools | npt.NDArray[np.int64], side: int) -> None:
+        """Take whole rows from a side, or have none if it has none."""
+        self.present[places] = self.there[side][places]
+        for name in self.columns:
+            self.picks[name][places] = side
+
+    def _any(self, columns: Mapping[str, Bools]) -> Bools:
+        found = np.zeros(len(self.ids), bool)
+        for each in columns.values():
+            found |= each
+        return found
+
+    def _kind(self, place: int) -> str:
+        return "DivergentUpdate" if self.there[_BASE][place] else "DivergentInsert"
+
+    def _row(self, side: int, place: int) -> dict[str, Any] | None:
+        if not self.there[side][place]:
+            return None
+        rows = self.sides[side].select(self.columns).slice(int(place), 1).to_pylist()
+        return dict(rows[0])
+
+    def _places(self, wanted: Mapping[str, Any]) -> list[tuple[int, str]]:
+        if not wanted:
+            return []
+        keys = pa.array(list(wanted), pa.utf8())
+        at = pc.index_in(keys, value_set=self.ids).to_pylist()
+        return [(p, id) for p, id in zip(at, wanted, strict=True) if p is not None]
+
+
+def _if_else(mask: Bools, left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values of one column where the mask is true, else of the other; of any type."""
+    count = len(mask)
+    both = pa.chunked_array([*left.chunks, *right.chunks], left.type)
+    return both.take(pa.array(np.where(mask, np.arange(count), np.arange(count) + count)))
+
+
+def _replaced(column: pa.ChunkedArray, values: Mapping[int, Any]) -> pa.ChunkedArray:
+    """A column with some values exchanged."""
+    new = pa.array(list(values.values()), column.type)
+    at = np.arange(len(column))
+    at[list(values)] = len(column) + np.arange(len(values))
+    return pa.chunked_array([*column.chunks, new], column.type).take(pa.array(at))

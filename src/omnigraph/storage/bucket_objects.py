@@ -1,0 +1,146 @@
+"""Control objects in an S3-compatible bucket. The keys below a location are the paths.
+
+Writers on many machines share them, so there is a `replace` that works only if nobody else has
+replaced the object in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, suppress
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+from obstore.store import ObjectStore, from_url
+
+from omnigraph.storage.forks import use_storage
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import Objects, StoredFile, StoredObject, storage_errors
+
+#: So many objects are asked for at a time.
+_AT_ONCE = 16
+
+
+def bucket_errors(address: str) -> AbstractContextManager[None]:
+    """Turn what an object store raises into a `StorageError` that names the object."""
+    return storage_errors(address, BaseError)
+
+
+class BucketObjects(Objects):
+    """The control objects below a prefix of a bucket.
+
+    Attributes:
+        store: What obstore works on.
+    """
+
+    __slots__ = ("store",)
+
+    def __init__(self, location: Location) -> None:
+        use_storage()
+        super().__init__(location)
+        with bucket_errors(location.uri):
+            self.store: ObjectStore = from_url(location.uri)
+
+    # --- objects ---
+
+    def read(self, path: str) -> StoredObject | None:
+        with bucket_errors(self.location.child(path)):
+            try:
+                found = obstore.get(self.store, path)
+            except FileNotFoundError:
+                return None
+            return StoredObject(bytes(found.bytes()), found.meta["e_tag"])
+
+    def stat(self, path: str) -> StoredFile | None:
+        with bucket_errors(self.location.child(path)):
+            try:
+                meta = obstore.head(self.store, path)
+            except FileNotFoundError:
+                return None
+            return StoredFile(path, meta["size"], meta["last_modified"].timestamp(), meta["e_tag"])
+
+    def write(self, path: str, data: bytes) -> None:
+        with bucket_errors(self.location.child(path)):
+            obstore.put(self.store, path, data)
+
+    def create(self, path: str, data: bytes) -> bool:
+        with bucket_errors(self.location.child(path)):
+            try:
+                obstore.put(self.store, path, data, mode="create")
+            except (AlreadyExistsError, FileExistsError):
+                return False
+            return True
+
+    def replace(self, path: str, data: bytes, tag: str) -> bool:
+        """Write an object if it still has this tag; False when somebody was faster."""
+        with bucket_errors(self.location.child(path)):
+            try:
+                obstore.put(self.store, path, data, mode={"e_tag": tag})
+            except (PreconditionError, FileNotFoundError):
+                return False
+            return True
+
+    def delete(self, path: str) -> None:
+        with bucket_errors(self.location.child(path)), suppress(FileNotFoundError):
+            obstore.delete(self.store, path)
+
+    def move(self, path: str, target: str) -> None:
+        with bucket_errors(self.location.child(path)):
+            try:
+                obstore.rename(self.store, path, target)
+            except FileNotFoundError:
+                obstore.head(self.store, target)
+
+    def paths(self, folder: str) -> list[str]:
+        with bucket_errors(self.location.child(folder)):
+            batches = obstore.list(self.store, folder)
+            return sorted(str(meta["path"]) for batch in batches for meta in batch)
+
+    # --- files ---
+
+    def files(self, folder: str, *, deep: bool = True) -> list[StoredFile]:
+        with bucket_errors(self.location.child(folder)):
+            if deep:
+                batches = obstore.list(self.store, folder or None)
+                found = [meta for batch in batches for meta in batch]
+            else:
+                listed = obstore.list_with_delimiter(self.store, folder or None)
+                found = list(listed["objects"])
+            return [
+                StoredFile(str(meta["path"]), meta["size"], meta["last_modified"].timestamp())
+                for meta in found
+            ]
+
+    def missing(self, paths: Sequence[str]) -> list[str]:
+        def is_there(path: str) -> bool:
+            with bucket_errors(self.location.child(path)):
+                try:
+                    obstore.head(self.store, path)
+                except FileNotFoundError:
+                    return any(len(batch) for batch in obstore.list(self.store, path))
+                return True
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            there = list(pool.map(is_there, paths))
+        return [path for path, known in zip(paths, there, strict=True) if not known]
+
+    def top_level(self) -> list[str]:
+        with bucket_errors(self.location.uri):
+            found = obstore.list_with_delimiter(self.store)
+            names = [str(p).rsplit("/", 1)[-1] for p in found["common_prefixes"]]
+            names += [str(meta["path"]).rsplit("/", 1)[-1] for meta in found["objects"]]
+            return sorted(names)
+
+    def delete_folder(self, folder: str) -> None:
+        with bucket_errors(self.location.child(folder)):
+            for batch in obstore.list(self.store, folder):
+                obstore.delete(self.store, [str(meta["path"]) for meta in batch])
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        with bucket_errors(self.location.uri):
+            if paths:
+                obstore.delete(self.store, list(paths))
+
+    def drop_empty(self, folder: str) -> None:
+        return
