@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         AlreadyExists,
         ConflictError,
         EmbeddingError,
+        GapError,
         KeyConflict,
         LoadError,
         MergeConflicts,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from omnigraph.merge.apply import MergeResult
     from omnigraph.merge.conflicts import Conflict, read_resolutions, write_resolutions
     from omnigraph.merge.diff import Diff, DiffSummary, EntityChange, TypeSummary
+    from omnigraph.merge.feed import Baseline, ChangePage, CommitChanges
     from omnigraph.pipeline.export import ExportResult
     from omnigraph.pipeline.load import LoadResult
     from omnigraph.pipeline.session import register_spark
@@ -83,15 +85,18 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AlreadyExists",
+    "Baseline",
     "BlobStat",
     "BlobStream",
     "BranchInfo",
     "Branches",
     "Catalog",
+    "ChangePage",
     "CheckResult",
     "CleanedPlace",
     "CleanupResult",
     "Commit",
+    "CommitChanges",
     "CompiledQuery",
     "Conflict",
     "ConflictError",
@@ -104,6 +109,7 @@ __all__ = [
     "ExplainedStep",
     "Explanation",
     "ExportResult",
+    "GapError",
     "Graph",
     "Interface",
     "KeyConflict",
@@ -183,6 +189,9 @@ _HOMES = {
     "Problem": "omnigraph.maintenance.check",
     "CleanedPlace": "omnigraph.maintenance.cleanup",
     "CleanupResult": "omnigraph.maintenance.cleanup",
+    "Baseline": "omnigraph.merge.feed",
+    "ChangePage": "omnigraph.merge.feed",
+    "CommitChanges": "omnigraph.merge.feed",
     "Conflict": "omnigraph.merge.conflicts",
     "Diff": "omnigraph.merge.diff",
     "DiffSummary": "omnigraph.merge.diff",
