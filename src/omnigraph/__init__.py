@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from omnigraph.at import GraphAt
     from omnigraph.blobs import BlobStat
+    from omnigraph.branch import Branch
     from omnigraph.diagnostics import Diagnostic
     from omnigraph.errors import (
         AlreadyExists,
@@ -88,6 +90,7 @@ __all__ = [
     "Baseline",
     "BlobStat",
     "BlobStream",
+    "Branch",
     "BranchInfo",
     "Branches",
     "Catalog",
@@ -111,6 +114,7 @@ __all__ = [
     "ExportResult",
     "GapError",
     "Graph",
+    "GraphAt",
     "Interface",
     "KeyConflict",
     "LintResult",
@@ -173,8 +177,10 @@ __all__ = [
 
 #: Where the names are that are not errors.
 _HOMES = {
+    "Branch": "omnigraph.branch",
     "Branches": "omnigraph.refs",
     "Graph": "omnigraph.graph",
+    "GraphAt": "omnigraph.at",
     "Snapshot": "omnigraph.snapshots",
     "Tags": "omnigraph.refs",
     "init": "omnigraph.graph",
