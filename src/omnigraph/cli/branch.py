@@ -9,7 +9,7 @@ import click
 
 from omnigraph.cli.graphs import graph_and, graph_arguments, reading, writing
 from omnigraph.cli.lazy import VerbGroup
-from omnigraph.cli.merging import carry_out, merge_options
+from omnigraph.cli.merging import MergeCall, merge_options
 from omnigraph.cli.options import common_options
 from omnigraph.cli.output import Output, counted
 from omnigraph.cli.text import moment, one_line, table
@@ -122,9 +122,7 @@ def merge(
             raise UsageError(f"--delete-branch: {source} is a commit, no branch; leave it out")
         return graph.merge(source, into=into, **options)
 
-    return carry_out(
-        output, place, call, source=source, into=into, given=given, delete=delete_branch
-    )
+    return MergeCall(output, source, into, given, delete=delete_branch).run(place, call)
 
 
 @branch.command(

@@ -26,7 +26,7 @@ from omnigraph.cli.graphs import graph_and, graph_arguments, reading
 from omnigraph.cli.lazy import VerbGroup
 from omnigraph.cli.options import common_options
 from omnigraph.cli.output import Output
-from omnigraph.errors import UsageError
+from omnigraph.errors import GapError, UsageError
 
 if TYPE_CHECKING:
     from omnigraph.merge.feed import ChangePage, CommitChanges
@@ -126,13 +126,24 @@ def poll(
         raise UsageError("--json is one value, and --follow never ends; pass --format jsonl")
     chosen = _format(format, as_json)
     position = _position(from_start, from_now, after, cursor, cursor_file)
-    wanted = {"kinds": kinds or None, "types": types or None, "ops": ops or None, "limit": limit}
+    wanted: dict[str, Any] = {
+        "kinds": kinds or None,
+        "types": types or None,
+        "ops": ops or None,
+        "limit": limit,
+    }
     with reading(place) as graph:
         while True:
-            page = graph.changes(branch, **position, **wanted)
-            if page.commits or not follow or "cursor" not in position:
-                _print_page(output, page, chosen)
-                _keep(output, cursor_file, page.cursor)
+            try:
+                page = graph.changes(branch, **position, **wanted)
+            except GapError as error:
+                error.message += "\n`omnigraph changes baseline` takes it"
+                raise
+            # Somebody who follows is not told again and again that there is nothing.
+            if page.commits or not follow:
+                _print_page(output, page, chosen, cursor_file)
+            if position.get("cursor") != page.cursor:
+                _keep(cursor_file, page.cursor)
             position = {"cursor": page.cursor}
             if not follow:
                 return
@@ -173,7 +184,7 @@ def baseline(
     chosen = _format(format, as_json)
     with reading(place) as graph:
         found = graph.baseline(branch, kinds=kinds or None, types=types or None)
-        end = {"commit": found.commit, "cursor": found.cursor}
+        end = {"commit": found.commit.id, "cursor": found.cursor}
         if chosen == "json":
             output.object_with_list(end, "changes", (change.to_dict() for change in found))
         elif chosen == "jsonl":
@@ -182,8 +193,8 @@ def baseline(
             print_json_line(output, end)
         else:
             print_changes(output, found, terminal_look())
-            output.note(f"\ncommit {found.commit}, cursor {found.cursor}")
-    _keep(output, cursor_file, found.cursor)
+            output.note(f"\ncommit {found.commit.id}\ncursor {found.cursor}")
+    _keep(cursor_file, found.cursor)
 
 
 def _format(format: str | None, as_json: bool) -> str:
@@ -201,7 +212,7 @@ def _position(
     after: str | None,
     cursor: str | None,
     cursor_file: str | None,
-) -> dict[str, str]:
+) -> dict[str, Any]:
     """The start or the cursor, as `Graph.changes` takes it."""
     starts = {
         "--from-start": {"start": "beginning"} if from_start else None,
@@ -237,7 +248,7 @@ def _read_cursor(path: str) -> str:
     return text
 
 
-def _keep(output: Output, path: str | None, cursor: str) -> None:
+def _keep(path: str | None, cursor: str) -> None:
     """Replace the cursor file, now that everything before the cursor is written out."""
     sys.stdout.flush()
     if path is not None:
@@ -248,14 +259,14 @@ def _keep(output: Output, path: str | None, cursor: str) -> None:
 # --- what a page has ---
 
 
-def _print_page(output: Output, page: ChangePage, format: str) -> None:
+def _print_page(output: Output, page: ChangePage, format: str, cursor_file: str | None) -> None:
     if format == "json":
         output.data(page.to_dict())
     elif format == "jsonl":
         for line in _json_lines(page):
             print_json_line(output, line)
     else:
-        _print_text(output, page)
+        _print_text(output, page, cursor_file)
 
 
 def _json_lines(page: ChangePage) -> Iterator[dict[str, Any]]:
@@ -267,14 +278,16 @@ def _json_lines(page: ChangePage) -> Iterator[dict[str, Any]]:
     yield {"cursor": page.cursor, "has_more": page.has_more}
 
 
-def _print_text(output: Output, page: ChangePage) -> None:
+def _print_text(output: Output, page: ChangePage, cursor_file: str | None) -> None:
     look = terminal_look()
     for part in page.commits:
         _print_commit(output, part, look)
     if not page.commits:
-        output.note("no new changes")
-    more = "; there is more" if page.has_more else ""
-    output.note(f"cursor {page.cursor}{more}")
+        output.note("no changes")
+    if page.has_more:
+        output.note("there is more on the next page")
+    if cursor_file is None:
+        output.note(f"cursor {page.cursor}")
 
 
 def _print_commit(output: Output, part: CommitChanges, look: Any) -> None:
@@ -286,7 +299,7 @@ def _print_commit(output: Output, part: CommitChanges, look: Any) -> None:
     for change in part.changes:
         numbers = counts.setdefault(change.type, [0, 0, 0])
         numbers[("insert", "update", "delete").index(change.operation)] += 1
-    summary = [(type, *numbers) for type, numbers in counts.items()]
+    summary = ((type, n[0], n[1], n[2]) for type, n in counts.items())
     for line in summary_lines(summary, look):
         output.result(line)
     if part.changes:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.cli.styled import Line, Mark, Span, rendered, width_of, wrapped
+from omnigraph.cli.styled import UNBROKEN, Line, Mark, Span, rendered, width_of, wrapped
 from omnigraph.cli.text import moment, one_line
 from omnigraph.cli.values_text import LONGEST, escaped, is_digest, is_vector, value_text
 from omnigraph.cli.word_diff import Part, list_parts, text_parts
@@ -26,6 +26,7 @@ _SIGNS: dict[str, tuple[str, Mark]] = {
     "update": ("~", "changed"),
     "delete": ("-", "old"),
 }
+_COMMIT: tuple[str, Mark] = ("commit", "bold")
 _BRACKETS = {"old": ("[-", "-]"), "new": ("{+", "+}")}
 _ENDS = ("from", "to")
 _INDENT = 4
@@ -79,11 +80,18 @@ def summary_lines(
     return [look.text(line) for line in wrapped(joined, look.width)]
 
 
-def commit_lines(commit: Commit, look: Look, *, sign: str = "commit ") -> list[str]:
-    """A commit in one line, and its message below."""
+def commit_lines(commit: Commit, look: Look, *, operation: str | None = None) -> list[str]:
+    """A commit in one line, and its message below.
+
+    Args:
+        commit: The commit.
+        look: How it is shown.
+        operation: What it did to one entity, if it is about that.
+    """
+    sign, mark = _COMMIT if operation is None else _SIGNS[operation]
     by = f"  {one_line(commit.actor)}" if commit.actor else ""
     on = f"  ({one_line(commit.branch)})"
-    head = [Span(f"{sign}{commit.id}", "bold"), Span(f"  {moment(commit.time)}{by}{on}")]
+    head = [Span(f"{sign} {commit.id}", mark), Span(f"  {moment(commit.time)}{by}{on}")]
     lines = wrapped(head, look.width, hanging=_INDENT)
     if commit.message:
         message = [Span(" " * _INDENT), Span(one_line(commit.message))]
@@ -138,7 +146,7 @@ def value_lines(change: EntityChange, look: Look) -> list[str]:
 def _pairs(change: EntityChange, look: Look) -> Line:
     pairs: Line = []
     for name, value in _shown_values(change):
-        pairs += [Span(", " if pairs else ""), Span(f"{name}: ", "dim")]
+        pairs += [Span(", " if pairs else ""), Span(f"{name}:{UNBROKEN}", "dim")]
         pairs.append(Span(value_text(value, None if look.full else LONGEST)))
     return pairs
 

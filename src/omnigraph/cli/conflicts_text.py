@@ -28,7 +28,7 @@ _MEANINGS = {
     "DivergentUpdate": "both sides have changed it, differently",
     "DeleteVsUpdate": "one side has deleted what the other has changed",
     "OrphanEdge": "an edge would lose its end",
-    "UniqueViolation": "both sides have a value that is unique",
+    "UniqueViolation": "two rows would have the same unique value",
     "CardinalityViolation": "a node would have too many or too few edges",
     "ValueConstraintViolation": "a value breaks a rule of the schema",
 }
@@ -36,6 +36,7 @@ _MEANINGS = {
 _OF_RULES = ("OrphanEdge", "UniqueViolation", "CardinalityViolation", "ValueConstraintViolation")
 _HEADS = ("entity", "property", "base", "ours", "theirs")
 _GAP = 2
+_WIDEST_OPTION = 38
 _NARROWEST = 8
 _WIDEST_ENTITY = 34
 #: So many characters before the first difference of long texts are shown.
@@ -60,19 +61,14 @@ def conflict_lines(conflicts: Sequence[Conflict], look: Look) -> Iterator[str]:
         yield ""
 
 
-def advice_lines(source: str, into: str, look: Look) -> list[str]:
-    """What settles conflicts."""
-    rows = [
-        ("--ours", f"what {into} has wins"),
-        ("--theirs", f"what {source} has wins"),
-        ("--write-conflicts conflicts.yaml", "put them in a file, and decide there"),
-        ("--resolutions conflicts.yaml", "merge with what the file says"),
-    ]
-    size = max(len(option) for option, _ in rows)
-    lines = [look.text([Span("Settle them, and merge again:", "bold")])]
-    for option, meaning in rows:
-        spans = [Span(f"  {option.ljust(size)}  "), Span(one_line(meaning))]
-        lines += [look.text(line) for line in wrapped(spans, look.width, hanging=size + 4)]
+def advice_lines(options: Sequence[tuple[str, str]], look: Look) -> list[str]:
+    """What settles conflicts: options, and what each of them does."""
+    size = min(_WIDEST_OPTION, max(cell_width(option) for option, _ in options))
+    lines = [look.text([Span("Settle them, and run it again with", "bold")])]
+    for option, meaning in options:
+        padding = " " * (size - cell_width(option))
+        spans = [Span(f"  {one_line(option)}{padding}  "), Span(one_line(meaning))]
+        lines += [look.text(line) for line in wrapped(spans, look.width, hanging=4)]
     return lines
 
 
@@ -90,20 +86,25 @@ def _some(conflicts: Sequence[Conflict]) -> list[Conflict]:
 
 def _table(conflicts: Sequence[Conflict], look: Look) -> Iterator[str]:
     groups = [_rows(conflict) for conflict in conflicts]
-    cells = [row for group in groups for row in group]
-    natural = [max(map(cell_width, column)) for column in zip(_HEADS, *cells, strict=True)]
-    natural[0] = min(natural[0], _WIDEST_ENTITY)
-    sizes = _fitted(natural, look.width - 2 - _GAP * (len(_HEADS) - 1))
+    sizes = _sizes(groups, look)
+    # What is cut at the start leaves room for others.
+    groups = [[_windowed(row, sizes[2:]) for row in group] for group in groups]
+    sizes = _sizes(groups, look)
     yield look.text([Span(_line(_HEADS, sizes), "dim")])
     for conflict, group in zip(conflicts, groups, strict=True):
-        for entity, property, *values in group:
-            yield _line(
-                [_middle_cut(entity, sizes[0]), property, *_windows(values, sizes[2:])], sizes
-            )
+        for entity, *cells in group:
+            yield _line([_middle_cut(entity, sizes[0]), *cells], sizes)
         if conflict.kind in _OF_RULES:
             message = [Span("      "), Span(one_line(conflict.message))]
             for line in wrapped(message, look.width, hanging=6):
                 yield look.text(line)
+
+
+def _sizes(groups: Sequence[Sequence[_Row]], look: Look) -> list[int]:
+    rows = [row for group in groups for row in group]
+    natural = [max(map(cell_width, column)) for column in zip(_HEADS, *rows, strict=True)]
+    natural[0] = min(natural[0], _WIDEST_ENTITY)
+    return _fitted(natural, look.width - 2 - _GAP * (len(_HEADS) - 1))
 
 
 def _rows(conflict: Conflict) -> list[_Row]:
@@ -145,18 +146,20 @@ def _equal(left: Any, right: Any) -> bool:
     return type(left) is type(right) and (left == right or (left != left and right != right))
 
 
-def _windows(texts: Sequence[str], sizes: Sequence[int]) -> list[str]:
-    """Texts in quotes that are too long, from where they begin to differ."""
+def _windowed(row: _Row, sizes: Sequence[int]) -> _Row:
+    """A row whose texts are shown from where they begin to differ, if they are too long."""
+    entity, property, *texts = row
     quoted = [text for text in texts if text.startswith('"')]
     cuts = any(cell_width(text) > size for text, size in zip(texts, sizes, strict=True))
     start = _first_difference(quoted) if cuts and len(quoted) > 1 else 0
     if start <= 2 * _BEFORE:
-        return list(texts)
+        return row
     at = start - _BEFORE
     # From the beginning of a word, if there is one near.
-    space = quoted[0].rfind(" ", at - _BEFORE, at + 1)
+    space = quoted[0].rfind(" ", at - 2 * _BEFORE, at + 1)
     at = at if space < 0 else space + 1
-    return [f"…{text[at:]}" if text in quoted else text for text in texts]
+    base, ours, theirs = (f"…{text[at:]}" if text in quoted else text for text in texts)
+    return entity, property, base, ours, theirs
 
 
 def _first_difference(texts: Sequence[str]) -> int:

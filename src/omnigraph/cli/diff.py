@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -25,7 +25,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 #: How many nodes and edges are shown unless more are asked for.
 _MOST_SHOWN = 200
-_WIDEST = 200
+_NARROWEST, _WIDEST = 40, 200
 
 
 def filter_options(function: _Function) -> _Function:
@@ -176,9 +176,15 @@ def print_json_line(output: Output, value: Any) -> None:
     output.result(text)
 
 
-def terminal_look(*, full: bool = False, wide: bool = False) -> Look:
-    """How changes look on this terminal, or in this pipe."""
+def terminal_look(stream: IO[str] | None = None, *, full: bool = False, wide: bool = False) -> Look:
+    """How changes look on this terminal, or in this pipe.
+
+    Args:
+        stream: Where they are printed; stdout unless given.
+        full: Cut nothing.
+        wide: Take all columns of a wide terminal.
+    """
     from omnigraph.cli.changes_text import Look
 
-    columns = shutil.get_terminal_size((80, 24)).columns
-    return Look(min(_WIDEST, max(40, columns)) if wide else width(), coloured(sys.stdout), full)
+    columns = max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size((80, 24)).columns))
+    return Look(columns if wide else width(), coloured(stream or sys.stdout), full)

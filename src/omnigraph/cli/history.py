@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from omnigraph.merge.diff import EntityChange
     from omnigraph.merge.entity_history import EntityVersion
 
-_SIGNS = {"insert": "+ ", "update": "~ ", "delete": "- "}
 _LEAST_VALUE = 12
 
 
@@ -84,7 +83,7 @@ def _change(
 def _version_lines(version: EntityVersion, change: EntityChange, look: Look) -> list[str]:
     from omnigraph.cli.changes_text import commit_lines, value_lines
 
-    lines = commit_lines(version.commit, look, sign=version.operation)
+    lines = commit_lines(version.commit, look, operation=version.operation)
     return lines if version.operation == "delete" else [*lines, *value_lines(change, look)]
 
 

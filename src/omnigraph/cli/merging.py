@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from omnigraph.cli.diff import terminal_look
 from omnigraph.cli.graphs import reading, writing
-from omnigraph.cli.output import Output, coloured, counted
-from omnigraph.cli.text import width
+from omnigraph.cli.output import Output, counted
 from omnigraph.errors import (
     AlreadyExists,
     ConflictError,
@@ -30,6 +29,11 @@ if TYPE_CHECKING:
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
+#: What the conflicts are written to in examples.
+_EXAMPLE_FILE = "conflicts.yaml"
+_SECOND_EXAMPLE_FILE = "more-conflicts.yaml"
+
+
 @dataclass(frozen=True, slots=True)
 class Wording:
     """What a verb has done, would do, or need not do."""
@@ -37,6 +41,7 @@ class Wording:
     done: str
     would: str
     nothing: str
+    theirs: str = "what {source} has wins"
 
 
 MERGE = Wording(
@@ -48,6 +53,7 @@ REVERT = Wording(
     "reverted {source} on {into}",
     "would revert {source} on {into}",
     "{into} has nothing of {source}; nothing to revert",
+    "what was there before {source} wins",
 )
 PICK = Wording(
     "picked {source} onto {into}",
@@ -70,7 +76,11 @@ def merge_options(function: _Function) -> _Function:
         click.option("--ours", is_flag=True, help="The branch that is written to wins conflicts."),
         click.option("--theirs", is_flag=True, help="What is merged wins conflicts."),
         click.option(
-            "--resolutions", metavar="FILE", help="How single conflicts are settled (YAML)."
+            "--resolutions",
+            metavar="FILE",
+            multiple=True,
+            help="How single conflicts are settled, as --write-conflicts makes it; may be given"
+            " several times.",
         ),
         click.option(
             "--write-conflicts",
@@ -92,160 +102,156 @@ def merge_options(function: _Function) -> _Function:
     return function
 
 
-def carry_out(
-    output: Output,
-    place: str,
-    call: Callable[[Graph, dict[str, Any]], MergeResult],
-    *,
-    source: str,
-    into: str,
-    given: dict[str, Any],
-    wording: Wording = MERGE,
-    delete: bool = False,
-) -> int:
-    """Merge, print what came of it, and give the exit code.
+@dataclass(frozen=True)
+class MergeCall:
+    """One merge, revert or cherry-pick that was asked for on the command line.
 
-    Args:
+    Attributes:
         output: Where to print.
-        place: The graph.
-        call: The method of the library.
         source: What is merged, as people know it.
         into: The branch that is written to.
         given: The values of `merge_options`.
         wording: What it is called.
         delete: Delete the branch `source` afterwards.
     """
-    conflict_file = given.pop("write_conflicts")
-    dry_run = given["dry_run"]
-    options = _library_options(given)
-    if conflict_file is not None and os.path.exists(conflict_file):
-        raise AlreadyExists(
-            f"{conflict_file} is there already; name a new file for --write-conflicts,"
-            f" or settle with --resolutions {conflict_file}"
-        )
-    graph = reading(place) if dry_run else writing(place, output, f"branch {into}")
-    with graph:
-        try:
-            result = call(graph, options)
-        except MergeConflicts as error:
-            _write_conflicts(output, conflict_file, error.conflicts)
-            if output.json:
-                raise
-            raise _readable(error, source, into, conflict_file) from None
-        if delete and not dry_run:
-            _delete(graph, source, result)
-    if result.conflicts:
-        _write_conflicts(output, conflict_file, result.conflicts)
-    elif conflict_file is not None:
-        output.note(f"there are no conflicts: {conflict_file} was not written")
-    _print(output, result, source, into, wording, given, delete)
-    return ConflictError.exit_code if result.conflicts else 0
 
+    output: Output
+    source: str
+    into: str
+    given: dict[str, Any]
+    wording: Wording = MERGE
+    delete: bool = False
 
-def _library_options(given: dict[str, Any]) -> dict[str, Any]:
-    if given["ours"] and given["theirs"]:
-        raise UsageError("pass --ours or --theirs, not both: only one side can win")
-    prefer = "ours" if given["ours"] else "theirs" if given["theirs"] else None
-    kept = {name: value for name, value in given.items() if name not in ("ours", "theirs")}
-    return {**kept, "prefer": prefer}
+    def run(self, place: str, call: Callable[[Graph, dict[str, Any]], MergeResult]) -> int:
+        """Do it, print what came of it, and give the exit code.
 
+        Args:
+            place: The graph.
+            call: Calls the method of the library with its options.
+        """
+        output, dry_run = self.output, self.given["dry_run"]
+        options = self._library_options()
+        graph = reading(place) if dry_run else writing(place, output, f"branch {self.into}")
+        with graph:
+            try:
+                result = call(graph, options)
+            except MergeConflicts as error:
+                self._write_conflicts(error.conflicts)
+                raise (error if output.json else self._readable(error)) from None
+            if self.delete and not dry_run:
+                self._delete_source(graph, result)
+        self._write_conflicts(result.conflicts)
+        self._print(result)
+        return ConflictError.exit_code if result.conflicts else 0
 
-def _delete(graph: Graph, branch: str, result: MergeResult) -> None:
-    try:
-        graph.branches.delete(branch)
-    except OmnigraphError as error:
-        if result.commit is not None:
-            error.message = (
-                f"{branch} was merged in commit {result.commit.id}, but not deleted:"
-                f" {error.message}"
+    def _library_options(self) -> dict[str, Any]:
+        options = dict(self.given)
+        ours, theirs = options.pop("ours"), options.pop("theirs")
+        if ours and theirs:
+            raise UsageError("pass --ours or --theirs, not both: only one side can win")
+        path = options.pop("write_conflicts")
+        if path is not None and os.path.exists(path):
+            raise AlreadyExists(
+                f"{path} is there already; name a new file for --write-conflicts,"
+                f" or settle with --resolutions {path}"
             )
-        raise
+        options["resolutions"] = _resolutions(options["resolutions"])
+        options["prefer"] = "ours" if ours else "theirs" if theirs else None
+        return options
+
+    def _delete_source(self, graph: Graph, result: MergeResult) -> None:
+        try:
+            graph.branches.delete(self.source)
+        except OmnigraphError as error:
+            if result.commit is not None:
+                error.message = (
+                    f"{self.source} was merged in commit {result.commit.id}, but not deleted:"
+                    f" {error.message}"
+                )
+            raise
+
+    # --- conflicts ---
+
+    def _write_conflicts(self, conflicts: Sequence[Conflict]) -> None:
+        path = self.given["write_conflicts"]
+        if path is None:
+            return
+        if not conflicts:
+            self.output.note(f"there are no conflicts: {path} was not written")
+            return
+        from omnigraph.merge.conflicts import write_resolutions
+
+        write_resolutions(path, conflicts)
+        self.output.note(f"wrote {counted(len(conflicts), 'conflict')} to {path}")
+
+    def _readable(self, error: MergeConflicts) -> MergeConflicts:
+        """The error as it fits on a screen: tables, and what to do."""
+        head, _, _ = error.message.partition("\n")
+        lines = [head, "", *self._conflict_lines(error.conflicts, sys.stderr)]
+        return MergeConflicts("\n".join(lines), conflicts=error.conflicts)
+
+    def _conflict_lines(self, conflicts: Sequence[Conflict], stream: IO[str]) -> list[str]:
+        from omnigraph.cli.conflicts_text import advice_lines, conflict_lines
+
+        look = terminal_look(stream)
+        settled, path = self.given["resolutions"], self.given["write_conflicts"]
+        example = path or (_SECOND_EXAMPLE_FILE if settled else _EXAMPLE_FILE)
+        rows = [
+            ("--ours", f"what {self.into} has wins"),
+            ("--theirs", self.wording.theirs.format(source=self.source)),
+            (f"--write-conflicts {example}", "put them in a file, and decide there"),
+            (
+                " ".join(f"--resolutions {each}" for each in (*settled, example)),
+                f"take what {'the files say' if settled else 'the file says'}",
+            ),
+        ]
+        if path is not None:
+            rows = rows[-1:]
+        return [*conflict_lines(conflicts, look), *advice_lines(rows, look)]
+
+    # --- what was done ---
+
+    def _print(self, result: MergeResult) -> None:
+        output, dry_run = self.output, self.given["dry_run"]
+        names = {"source": self.source, "into": self.into}
+        if output.json:
+            more = {"deleted_branch": None if dry_run else self.source} if self.delete else {}
+            output.data({**result.to_dict(), "dry_run": dry_run, **more})
+            return
+        if result.outcome == "conflicts":
+            if result.tables:
+                self._print_summary(result)
+            number = counted(len(result.conflicts), "conflict")
+            output.result(f"{number}; nothing would be written\n")
+            output.result("\n".join(self._conflict_lines(result.conflicts, sys.stdout)))
+            return
+        if result.outcome == "already_up_to_date":
+            output.result(self.wording.nothing.format(**names))
+        elif result.commit is not None and not result.tables and not result.bases:
+            output.result(f"done before, in commit {result.commit.id}")
+        else:
+            self._print_summary(result)
+            done = (self.wording.would if dry_run else self.wording.done).format(**names)
+            way = " (fast-forward)" if result.outcome == "fast_forward" else ""
+            end = "" if result.commit is None else f", commit {result.commit.id}"
+            output.result(f"{done}{way}{end}")
+        if result.settled:
+            output.result(f"settled {counted(len(result.settled), 'conflict')}")
+        if self.delete:
+            output.result(f"{'would delete' if dry_run else 'deleted'} branch {self.source}")
+
+    def _print_summary(self, result: MergeResult) -> None:
+        from omnigraph.cli.changes_text import summary_lines
+
+        counts = [(name, t.inserted, t.replaced, t.deleted) for name, t in result.tables.items()]
+        for line in summary_lines(counts, terminal_look()):
+            self.output.result(line)
 
 
-# --- what went wrong ---
+def _resolutions(paths: tuple[str, ...]) -> Any:
+    """The file that settles conflicts, or what several files have."""
+    if len(paths) <= 1:
+        return paths[0] if paths else None
+    from omnigraph.merge.conflicts import read_entries
 
-
-def _write_conflicts(output: Output, path: str | None, conflicts: tuple[Conflict, ...]) -> None:
-    if path is None:
-        return
-    from omnigraph.merge.conflicts import write_resolutions
-
-    write_resolutions(path, conflicts)
-    output.note(f"wrote {counted(len(conflicts), 'conflict')} to {path}")
-
-
-def _readable(
-    error: MergeConflicts, source: str, into: str, conflict_file: str | None
-) -> MergeConflicts:
-    """The error as it fits on a screen: tables, and what to do."""
-    from omnigraph.cli.changes_text import Look
-    from omnigraph.cli.conflicts_text import advice_lines, conflict_lines
-
-    look = Look(width(), coloured(sys.stderr))
-    head, _, _ = error.message.partition("\n")
-    lines = [head, "", *conflict_lines(error.conflicts, look)]
-    if conflict_file is None:
-        lines += advice_lines(source, into, look)
-    else:
-        lines.append(_edit(conflict_file))
-    return MergeConflicts("\n".join(lines), conflicts=error.conflicts)
-
-
-def _edit(path: str) -> str:
-    return f"Settle them in {path}, and merge again with\n  --resolutions {path}"
-
-
-# --- what was done ---
-
-
-def _print(
-    output: Output,
-    result: MergeResult,
-    source: str,
-    into: str,
-    wording: Wording,
-    given: dict[str, Any],
-    delete: bool,
-) -> None:
-    dry_run = given["dry_run"]
-    if output.json:
-        deleted = source if delete and not dry_run else None
-        more = {"deleted_branch": deleted} if delete else {}
-        output.data({**result.to_dict(), "dry_run": dry_run, **more})
-        return
-    if result.outcome == "conflicts":
-        _print_conflicts(output, result, source, into)
-        return
-    if result.outcome == "already_up_to_date":
-        output.result(wording.nothing.format(source=source, into=into))
-    elif result.commit is not None and not result.tables and not result.bases:
-        output.result(f"done before, in commit {result.commit.id}")
-    else:
-        _print_summary(output, result)
-        way = " (fast-forward)" if result.outcome == "fast_forward" else ""
-        end = "; nothing was written" if result.commit is None else f", commit {result.commit.id}"
-        done = wording.would if dry_run else wording.done
-        output.result(f"{done.format(source=source, into=into)}{way}{end}")
-    if result.settled:
-        output.result(f"settled {counted(len(result.settled), 'conflict')}")
-    if delete:
-        output.result(f"{'would delete' if dry_run else 'deleted'} branch {source}")
-
-
-def _print_summary(output: Output, result: MergeResult) -> None:
-    from omnigraph.cli.changes_text import summary_lines
-
-    counts = [(name, t.inserted, t.replaced, t.deleted) for name, t in result.tables.items()]
-    for line in summary_lines(counts, terminal_look()):
-        output.result(line)
-
-
-def _print_conflicts(output: Output, result: MergeResult, source: str, into: str) -> None:
-    from omnigraph.cli.conflicts_text import advice_lines, conflict_lines
-
-    look = terminal_look()
-    if result.tables:
-        _print_summary(output, result)
-    output.result(f"{counted(len(result.conflicts), 'conflict')}; nothing was written\n")
-    for line in (*conflict_lines(result.conflicts, look), *advice_lines(source, into, look)):
-        output.result(line)
+    return [entry for path in paths for entry in read_entries(path)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omnigraph.cli.graphs import graph_and, graph_arguments
-from omnigraph.cli.merging import PICK, REVERT, carry_out, merge_options
+from omnigraph.cli.merging import PICK, REVERT, MergeCall, merge_options
 from omnigraph.cli.options import common_options
 from omnigraph.cli.output import Output
 
@@ -42,7 +42,7 @@ def revert(
     def call(graph: Graph, options: dict[str, Any]) -> MergeResult:
         return graph.revert(id, branch=branch, **options)
 
-    return carry_out(output, place, call, source=id, into=branch, given=given, wording=REVERT)
+    return MergeCall(output, id, branch, given, REVERT).run(place, call)
 
 
 @click.command(
@@ -71,4 +71,4 @@ def cherry_pick(
     def call(graph: Graph, options: dict[str, Any]) -> MergeResult:
         return graph.cherry_pick(id, onto=onto, **options)
 
-    return carry_out(output, place, call, source=id, into=onto, given=given, wording=PICK)
+    return MergeCall(output, id, onto, given, PICK).run(place, call)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
 import click
@@ -24,6 +25,8 @@ _STYLES: dict[Mark, dict[str, Any]] = {
     "dim": {"dim": True},
     "bold": {"bold": True},
 }
+#: A space at which no line ends. No value has it: it is written as an escape there.
+UNBROKEN = "\u00a0"
 #: Scripts that are written without spaces: a line may end after each of their characters.
 IDEOGRAPHS = (
     "\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60\U00020000-\U0003fffd"
@@ -46,11 +49,12 @@ Line = list[Span]
 def rendered(line: Iterable[Span], *, coloured: bool) -> str:
     """A line as a text, with the codes of colours if they are wanted."""
     if not coloured:
-        return "".join(span.text for span in line).rstrip()
-    return "".join(
-        click.style(span.text, **_STYLES[span.mark]) if span.mark and span.text else span.text
-        for span in line
-    )
+        return "".join(span.text for span in line).replace(UNBROKEN, " ").rstrip()
+    shown = []
+    for mark, spans in groupby(line, key=lambda span: span.mark):
+        text = "".join(span.text for span in spans).replace(UNBROKEN, " ")
+        shown.append(click.style(text, **_STYLES[mark]) if mark and text else text)
+    return "".join(shown)
 
 
 def width_of(line: Iterable[Span]) -> int:

@@ -6,6 +6,7 @@ What is shortened says how long it is. Characters that a terminal would obey are
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 import struct
 from collections.abc import Sequence
@@ -98,7 +99,9 @@ def tail(text: str, longest: int) -> str:
 
 def _number(value: float) -> str:
     """A float in as few digits as tell it: 32-bit ones have less than Python would show."""
-    if value == value and abs(value) < 3.4e38:
+    if not math.isfinite(value):
+        return repr(value)
+    if abs(value) < 3.4e38:
         (short,) = struct.unpack("f", struct.pack("f", value))
         if short == value:
             digits = next(d for d in range(1, 10) if _as_32_bit(f"{value:.{d}g}") == value)

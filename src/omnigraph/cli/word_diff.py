@@ -108,10 +108,13 @@ def _hunks(old: Sequence[str], new: Sequence[str]) -> list[_Hunk] | None:
         return None
     # The spaces after a word do not make it another one, unless nothing else has changed.
     trimmed = [[word.rstrip() or word for word in side] for side in (was, now)]
-    sides = (was, now) if trimmed[0] == trimmed[1] else trimmed
+    only_spaces = trimmed[0] == trimmed[1]
+    matcher = SequenceMatcher(
+        None, was if only_spaces else trimmed[0], now if only_spaces else trimmed[1], autojunk=False
+    )
     hunks: list[_Hunk] = []
     same = list(old[:start])
-    for operation, i, j, m, n in SequenceMatcher(None, *sides, autojunk=False).get_opcodes():
+    for operation, i, j, m, n in matcher.get_opcodes():
         if operation == "equal":
             same += now[m:n]
         else:
