@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,7 @@ READING = [
 ]
 
 
-def write(graph: Graph, statements: str, branch: str = "main", **about: str) -> str:
+def write(graph: Graph, statements: str, branch: str = "main", **about: Any) -> str:
     made = graph.mutate(f"query q() {{ {statements} }}", branch=branch, **about).commit
     assert made is not None
     return made.id
@@ -202,14 +203,14 @@ def test_poll_begins_after_a_commit_or_now(run: Run, graph: Graph):
 
 
 def test_poll_with_a_cursor_file_reads_everything_when_it_is_run_again(run: Run, graph: Graph):
-    poll = ("changes", "poll", "g.omni", "--branch", "draft", "--limit", "2")
-    poll = (*poll, "--from-start", "--cursor-file", "c")
+    start = ("changes", "poll", "g.omni", "--branch", "draft", "--from-start")
+    poll = (*start, "--limit", "2", "--cursor-file", "c")
     seen = []
     for _ in range(4):
         *changes, end = lines(run(*poll))
         seen += [(c["operation"], c["id"]) for c in changes]
         assert Path("c").read_text() == f"{end['cursor']}\n"
-    whole = lines(run("changes", "poll", "g.omni", "--branch", "draft", "--from-start"))[:-1]
+    whole = lines(run(*start))[:-1]
     assert seen == [(c["operation"], c["id"]) for c in whole]
     by_file = run("changes", "poll", "g.omni", "--branch", "draft", "--cursor", "@c")
     assert lines(by_file) == [end]

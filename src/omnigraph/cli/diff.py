@@ -104,9 +104,10 @@ def diff(
 ) -> None:
     """Compare two states of a graph: what leads from A to B.
 
-    A and B are branches, or commits by their ids or tags. First comes a summary,
-    such as `+3 ~2 -1 Person, +12 Knows`; then what was inserted (+), updated (~)
-    and deleted (-). In updated texts the words are marked, by colours or as
+    A and B are branches, commits by their ids or tags, or what main was at a time
+    such as 2026-01-31T12:00Z. First comes a summary, such as
+    `+3 ~2 -1 Person, +12 Knows`; then what was inserted (+), updated (~) and
+    deleted (-). In updated texts the words are marked, by colours or as
     [-old-]{+new+}.
     """
     output = Output(json=as_json)
