@@ -93,9 +93,10 @@ def publications(history: History, branch: str, table: TableIdentity, id: str) -
     rows = history.rows(branch, where)
     # The metadata is JSON, in which a message has no such text: its quotes are escaped.
     found = pc.extract_regex(rows["metadata"], rf'"{table}":\[(?P<version>\d+),')
-    changed = pc.is_valid(found)
-    versions = pc.struct_field(found.filter(changed), "version").cast(pa.int64())
-    return Publications(rows.filter(changed), as_numpy(versions))
+    versions = pc.struct_field(found, "version").cast(pa.int64())
+    # With its first version a table was created, empty.
+    changed = pc.fill_null(pc.greater(versions, 1), False)
+    return Publications(rows.filter(changed), as_numpy(versions.filter(changed)))
 
 
 def _bools(values: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
