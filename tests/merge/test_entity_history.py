@@ -285,9 +285,9 @@ def test_the_cost_does_not_grow_with_the_number_of_commits(
                 run(graph, f'update Item set {{ n: {n} }} where name = "{id}"')
             others(apart)
 
-        three_versions("a", 6)
+        three_versions("a", 4)
         few = cost(graph, "a")
-        three_versions("b", 60)
+        three_versions("b", 24)
         many = cost(graph, "a"), cost(graph, "b")
     assert few["manifest"] == 1
     if marked:
