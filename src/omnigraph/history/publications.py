@@ -7,7 +7,7 @@ of an earlier Omnigraph have none: they may have touched anything in the tables 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +16,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.compute.arrays import as_numpy
-from omnigraph.history.manifest import COMMIT_FILTER, Commit, TableIdentity, id_marks, parse_commit
-from omnigraph.history.store import History
+from omnigraph.history.manifest import (
+    ARCHIVED_FILTER,
+    COMMIT_FILTER,
+    Commit,
+    TableIdentity,
+    id_marks,
+    parse_commit,
+)
+from omnigraph.history.store import ARCHIVE, History
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The versions that a branch of a table has: those after one, up to another one."""
+
+    branch: str | None
+    after: int
+    until: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,36 +42,30 @@ class Publication:
 
     Attributes:
         version: The version.
-        is_marked: The commit says that it has touched the entity.
-        may_delete: The commit has deleted rows, or does not say.
+        commit: The commit.
     """
 
     version: int
-    is_marked: bool
-    may_delete: bool
-    _row: pa.Table
+    commit: Commit
 
     @property
-    def commit(self) -> Commit:
-        """The commit."""
-        (row,) = self._row.to_pylist()
-        return parse_commit(row)
+    def may_delete(self) -> bool:
+        """True when the commit has deleted rows, or does not say."""
+        return self.commit.deleted != 0
 
 
 class Publications:
     """The versions of a table in which an entity may have changed, newest first."""
 
-    def __init__(self, rows: pa.Table, versions: npt.NDArray[np.int64]) -> None:
+    def __init__(
+        self, table: TableIdentity, rows: pa.Table, versions: npt.NDArray[np.int64]
+    ) -> None:
+        self._table = table
         order = np.argsort(-versions, kind="stable")
         self._rows = rows.take(pa.array(order))
         self._versions = versions[order]
-        self._marked = _bools(pc.is_valid(self._rows["location"]))
-        deleted = self._rows["row_count"]
-        self._deleting = _bools(pc.fill_null(pc.greater(deleted, 0), True))
-
-    def __contains__(self, version: int) -> bool:
-        at = self._at(version)
-        return bool(at < len(self._versions) and self._versions[at] == version)
+        deleted = pc.fill_null(pc.greater(self._rows["row_count"], 0), True)
+        self._deleting = np.asarray(as_numpy(deleted), bool)
 
     def until(self, version: int, *, deleting: bool = False) -> Iterator[Publication]:
         """Those up to a version, newest first.
@@ -66,38 +76,47 @@ class Publications:
         """
         places = np.arange(self._at(version), len(self._versions))
         for at in places[self._deleting[places]] if deleting else places:
-            yield Publication(
-                int(self._versions[at]),
-                bool(self._marked[at]),
-                bool(self._deleting[at]),
-                self._rows.slice(at, 1),
-            )
+            (row,) = self._rows.slice(at, 1).to_pylist()
+            yield Publication(int(self._versions[at]), parse_commit(row))
+
+    def before(self, publication: Publication) -> int:
+        """The version that was published before."""
+        known = publication.commit.before.get(self._table)
+        if known is not None:
+            return known[0]
+        # An earlier Omnigraph did not note it. Nor did it note ids, so that all commits are here.
+        at = self._at(publication.version - 1)
+        return int(self._versions[at]) if at < len(self._versions) else 1
 
     def _at(self, version: int) -> int:
         """The place of the newest one that is not above a version."""
         return int(np.searchsorted(-self._versions, -version))
 
 
-def publications(history: History, branch: str, table: TableIdentity, id: str) -> Publications:
+def publications(
+    history: History, branch: str, table: TableIdentity, id: str, spans: Sequence[Span]
+) -> Publications:
     """Find the versions of a table in which an entity may have changed.
-
-    Every commit that the manifest of a branch lists is on its chain of first parents.
 
     Args:
         history: The history.
-        branch: The branch.
+        branch: A branch that has the commits, or `ARCHIVE`.
         table: The table.
         id: The id of the entity.
+        spans: The versions that count.
     """
-    where = f"{COMMIT_FILTER} and (location is null or contains(location, '{id_marks((id,))}'))"
+    kinds = f"({COMMIT_FILTER} or {ARCHIVED_FILTER})" if branch == ARCHIVE else COMMIT_FILTER
+    where = f"{kinds} and (location is null or contains(location, '{id_marks((id,))}'))"
     rows = history.rows(branch, where)
     # The metadata is JSON, in which a message has no such text: its quotes are escaped.
-    found = pc.extract_regex(rows["metadata"], rf'"{table}":\[(?P<version>\d+),')
-    versions = pc.struct_field(found, "version").cast(pa.int64())
-    # With its first version a table was created, empty.
-    changed = pc.fill_null(pc.greater(versions, 1), False)
-    return Publications(rows.filter(changed), as_numpy(versions.filter(changed)))
-
-
-def _bools(values: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    return np.asarray(as_numpy(values), bool)
+    pattern = rf'"{table}":\[(?P<version>\d+),(?:null|"(?P<fork>[^"]*)")'
+    found = pc.extract_regex(rows["metadata"], pattern)
+    rows, found = rows.filter(found.is_valid()), found.drop_null()
+    versions = as_numpy(pc.struct_field(found, "version").cast(pa.int64()))
+    forks = pc.struct_field(found, "fork")
+    wanted = np.zeros(len(versions), bool)
+    for span in spans:
+        # With its first version a table was created, empty.
+        within = (versions > max(1, span.after)) & (versions <= span.until)
+        wanted |= within & as_numpy(pc.equal(forks, span.branch or ""))
+    return Publications(table, rows.filter(pa.array(wanted)), versions[wanted])

@@ -21,7 +21,7 @@ from omnigraph.compute.keys import PHYSICAL_ENDS
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.history.manifest import Commit
-from omnigraph.history.publications import Publication, Publications, publications
+from omnigraph.history.publications import Publication, Publications, Span, publications
 from omnigraph.history.repository import Repository
 from omnigraph.language import EdgeType
 from omnigraph.language.schema.arrow import table_schema
@@ -30,7 +30,6 @@ from omnigraph.merge.changes import GraphState, Type, as_change_rows, compared_c
 from omnigraph.merge.diff import Operation
 from omnigraph.storage.table_ref import ROW_ID, TableRef
 from omnigraph.storage.tables import TableSnapshot
-from omnigraph.writes.fencing import ACTOR
 
 _LAST_UPDATED = "_row_last_updated_at_version"
 _NAMES = {column: name for name, column in PHYSICAL_ENDS.items()}
@@ -210,8 +209,6 @@ class _Walk:
         self._type = type
         self._id = id
         self._table = state.table(type)
-        #: What branches of the table were forked from, and the versions up to which it has it all.
-        self._origins: dict[TableRef, tuple[TableRef, int]] = {}
 
     def steps(self) -> Iterator[Step]:
         """The changes, newest first."""
@@ -253,10 +250,9 @@ class _Walk:
         """The newest publication that may have written a row, and the version before it."""
         # Rows that are new in a write of many come in a version that is not published itself.
         for publication in self._publications.until(min(below, row.updated + 1)):
-            if publication.is_marked and publication.version > row.updated:
-                continue
-            if not _is_recovery(publication):
-                return publication, self._version_before(publication)
+            before = self._publications.before(publication)
+            if before < row.updated:
+                return publication, before
         return None
 
     def _before(self, row: _Row, publication: Publication, version: int) -> _Row | None:
@@ -270,26 +266,27 @@ class _Walk:
     def _last_deleted(self, version: int) -> tuple[Step, _Row] | None:
         """The last time that the entity was deleted, up to a version in which it is not there."""
         for publication in self._publications.until(version, deleting=True):
-            if _is_recovery(publication):
-                continue
-            row = self._find(self._version_before(publication))
+            row = self._find(self._publications.before(publication))
             if row is not None:
                 return Step(publication.commit, row.values, None), row
         return None
 
-    def _version_before(self, publication: Publication) -> int:
-        """A version in which the entity is as it was before a commit."""
-        before = publication.version - 1
-        if publication.is_marked or before in self._publications or before <= 1:
-            return before
-        # It may have been made to get room for many rows, with the new ones of them. If not, then
-        # it has not touched the entity.
-        return before - 1
-
     @cached_property
     def _publications(self) -> Publications:
-        history = self._state.repository.history
-        return publications(history, self._state.branch, self._table.identity, self._id)
+        state = self._state
+        return publications(
+            state.repository.history, state.branch, self._table.identity, self._id, self._spans
+        )
+
+    @cached_property
+    def _spans(self) -> list[Span]:
+        """The branches of the table that have its versions, newest first."""
+        ref, until, found = self._table.ref, self._table.version, []
+        while ref.branch is not None:
+            parent, forked_at = self._state.repository.tables.origin(ref)
+            found.append(Span(ref.branch, forked_at, until))
+            ref, until = parent, forked_at
+        return [*found, Span(None, 0, until)]
 
     # --- looking at one version ---
 
@@ -318,17 +315,5 @@ class _Walk:
 
     def _home(self, version: int) -> TableRef:
         """The branch of the table that has a version."""
-        ref = self._table.ref
-        while ref.branch is not None:
-            if ref not in self._origins:
-                self._origins[ref] = self._state.repository.tables.origin(ref)
-            parent, forked_at = self._origins[ref]
-            if version > forked_at:
-                break
-            ref = parent
-        return ref
-
-
-def _is_recovery(publication: Publication) -> bool:
-    """True for a commit that gave tables back the content that they had."""
-    return publication.commit.actor == ACTOR
+        branch = next(span.branch for span in self._spans if version > span.after)
+        return TableRef(self._table.path, branch)

@@ -348,7 +348,7 @@ def _effects(
     sidecar = sidecar.confirmed(tuple(confirmed))
     sidecar.store(repository.objects)
     failpoints.hit("write.confirmed")
-    commits = planned_commits(sidecar, now, published)
+    commits = repository.history.completed(now, planned_commits(sidecar, now, published))
     commits = [
         _with_notes(commit, job.prepared.tables, writes)
         for commit, job, writes in zip(commits, jobs, landed, strict=True)
