@@ -186,8 +186,12 @@ def lines(ran: Ran) -> list[dict[str, object]]:
 def test_poll_gives_changes_with_their_commits_and_a_cursor(run: Run, graph: Graph):
     *changes, end = lines(run("changes", "poll", "g.omni", "--from-start", "--branch", "draft"))
     assert [(c["operation"], c["id"]) for c in changes if c["kind"] == "node"] == [
-        ("insert", "ada"), ("insert", "bob"), ("update", "ada"), ("insert", "cy"), ("delete", "bob"),
-    ]  # fmt: skip
+        ("insert", "ada"),
+        ("insert", "bob"),
+        ("update", "ada"),
+        ("insert", "cy"),
+        ("delete", "bob"),
+    ]
     assert changes[0]["commit"] == graph.commit("first").id and changes[0]["actor"] == "ada"
     assert end["has_more"] is False
     poll = ("changes", "poll", "g.omni", "--branch", "draft", "--cursor", str(end["cursor"]))
@@ -278,9 +282,17 @@ def test_a_cursor_of_a_branch_that_was_made_anew_is_a_gap_with_the_way_out(run: 
 
 def test_poll_as_text_has_commits_and_summaries(run: Run, graph: Graph):
     ran = run(
-        "changes", "poll", "g.omni", "--branch", "draft", "--from-start", "--format", "text",
-        "--limit", "4",
-    )  # fmt: skip
+        "changes",
+        "poll",
+        "g.omni",
+        "--branch",
+        "draft",
+        "--from-start",
+        "--format",
+        "text",
+        "--limit",
+        "4",
+    )
     text = re.sub(r"\w{26}", "ID", re.sub(r"\d{4}-\S+ \S+", "TIME", ran.out))
     assert text.splitlines()[:13] == [
         "commit ID  TIME  ada  (main)",

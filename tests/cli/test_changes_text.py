@@ -94,7 +94,11 @@ def marked(before: str, after: str, longest: int | None = None) -> str | None:
         ("the quick fox", "the quick brown fox", "the quick {+brown+} fox"),
         ("one two", "one two three", "one two {+three+}"),
         ("is (a) b", "is [a] b", "is [-(a)-]{+[a]+} b"),
-        ("I saw a red fox there", "I saw the blue fox there", "I saw [-a red-]{+the blue+} fox there"),
+        (
+            "I saw a red fox there",
+            "I saw the blue fox there",
+            "I saw [-a red-]{+the blue+} fox there",
+        ),
         ("two  spaces here", "two spaces here", "[-two -]{+two+} spaces here"),
         ("数学を教える", "物理学を教える", "[-数-]{+物理+}学を教える"),
         ("eat 🇫🇷 food", "eat 🇮🇹 food", "eat [-🇫🇷-]{+🇮🇹+} food"),
@@ -103,7 +107,7 @@ def marked(before: str, after: str, longest: int | None = None) -> str | None:
         ("", "Oslo", None),
         ("all of it is different", "nothing remained the same", None),
     ],
-)  # fmt: skip
+)
 def test_words_that_have_changed_are_marked(before, after, text):
     assert marked(before, after) == text
 
@@ -123,8 +127,11 @@ def test_very_long_texts_are_compared_by_lines():
     parts = text_parts("\n".join(lines), "\n".join(changed), longest=None)
     assert parts is not None
     assert [part.text.strip() for part in parts if part.change] == [
-        lines[0], changed[0], lines[-1], changed[-1],
-    ]  # fmt: skip
+        lines[0],
+        changed[0],
+        lines[-1],
+        changed[-1],
+    ]
 
 
 def test_texts_with_too_many_different_lines_are_not_compared():
@@ -209,18 +216,27 @@ def test_full_cuts_nothing():
 
 def test_types_have_headings():
     lines = changes_lines(
-        [inserted({"age": 1}), inserted({"age": 2}, "bob"), knows("delete", {"from": "a", "to": "b"}, None)],
+        [
+            inserted({"age": 1}),
+            inserted({"age": 2}, "bob"),
+            knows("delete", {"from": "a", "to": "b"}, None),
+        ],
         PLAIN,
-    )  # fmt: skip
+    )
     assert list(lines) == [
-        "Person", "+ ada  age: 1", "+ bob  age: 2", "", "Knows", "- a → b (e1)",
-    ]  # fmt: skip
+        "Person",
+        "+ ada  age: 1",
+        "+ bob  age: 2",
+        "",
+        "Knows",
+        "- a → b (e1)",
+    ]
 
 
 def test_the_summary():
-    assert summary_lines([("Person", 3, 2, 1), ("Note", 0, 0, 0), ("Knows", 1200, 0, 0)], PLAIN) == [
-        "+3 ~2 -1 Person, +1,200 Knows"
-    ]  # fmt: skip
+    assert summary_lines(
+        [("Person", 3, 2, 1), ("Note", 0, 0, 0), ("Knows", 1200, 0, 0)], PLAIN
+    ) == ["+3 ~2 -1 Person, +1,200 Knows"]
     assert summary_lines([], PLAIN) == ["no changes"]
 
 
@@ -263,8 +279,10 @@ def test_colours_take_the_place_of_brackets():
 @pytest.mark.parametrize("width", [40, 61, 80])
 @pytest.mark.parametrize("layout", [inline_lines, side_by_side_lines], ids=["inline", "side"])
 @pytest.mark.parametrize(
-    "value", [LONG, "x" * 300, "数学を教える。" * 40, "👩‍💻🎉 " * 60, [LONG] * 3, ["数学"] * 50], ids=range(6)
-)  # fmt: skip
+    "value",
+    [LONG, "x" * 300, "数学を教える。" * 40, "👩‍💻🎉 " * 60, [LONG] * 3, ["数学"] * 50],
+    ids=range(6),
+)
 def test_no_line_is_wider_than_the_terminal(width, layout, value):
     more = value + value[:1] if isinstance(value, list) else f"{value} more"
     for change in (updated({"bio": value}, {"bio": more}), inserted({"bio": value}, "山田 " * 30)):

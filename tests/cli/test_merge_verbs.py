@@ -188,7 +188,7 @@ def test_whole_entities_that_differ_show_only_what_differs(run: Run, torn: Graph
         (("tagged", "--delete-branch"), 2, "tagged is a commit, no branch"),
     ],
     ids=lambda v: " ".join(v) if isinstance(v, tuple) else "",
-)  # fmt: skip
+)
 def test_a_merge_that_makes_no_sense(run: Run, torn: Graph, given, code, message):
     torn.tags.create("tagged", head(torn, "draft"))
     before = head(torn)
@@ -285,8 +285,10 @@ def test_conflicts_of_any_width_fit():
     wide = "数学を教える。" * 30
     found = [
         conflict("01M7PCFFK6TVS7WV7KE9RWEP68" * 3, wide, wide + "x", None),
-        conflict("山田太郎" * 20, {"bio": wide, "age": 1}, None, {"bio": "x", "age": 1}, property=None),
-    ]  # fmt: skip
+        conflict(
+            "山田太郎" * 20, {"bio": wide, "age": 1}, None, {"bio": "x", "age": 1}, property=None
+        ),
+    ]
     from omnigraph.results.terminal import cell_width
 
     for width in (40, 80):
