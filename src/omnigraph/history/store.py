@@ -12,6 +12,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct, structs
 
@@ -552,6 +553,10 @@ class History:
             MappingProxyType({commit.branch: id}),
             MappingProxyType({}),
         )
+
+    def rows(self, branch: str, where: str) -> pa.Table:
+        """The rows that a branch's manifest has, and that match a filter; of `ARCHIVE`, main's."""
+        return self._ledger.rows(None if branch == ARCHIVE else native(branch), where)
 
     def find_idempotent(self, branch: BranchState, key: str) -> Commit | None:
         """The commit that was made on a branch with an idempotency key.

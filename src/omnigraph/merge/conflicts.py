@@ -98,13 +98,10 @@ def describe(kind: str, type: str, id: str, property: str | None, ours: Any, the
     return f"{where}: {what} to {show(ours)} on ours and to {show(theirs)} on theirs"
 
 
-def refusal(source: str, into: str, conflicts: Sequence[Conflict]) -> MergeConflicts:
-    """The error for conflicts that nobody has settled."""
+def refusal(action: str, conflicts: Sequence[Conflict]) -> MergeConflicts:
+    """The error for conflicts that nobody has settled; `action` is what has met them."""
     count = len(conflicts)
-    lines = [
-        f"merging {source} into {into}: {count:,} conflict{'' if count == 1 else 's'};"
-        " nothing was written"
-    ]
+    lines = [f"{action}: {count:,} conflict{'' if count == 1 else 's'}; nothing was written"]
     lines += [f"  {conflict}" for conflict in conflicts[:_SHOWN]]
     if count > _SHOWN:
         lines.append(f"  … and {count - _SHOWN:,} more")
@@ -137,8 +134,9 @@ def read_resolutions(
         NotFound: There is no such file.
         UsageError: It cannot be understood.
     """
+    entries: Iterable[Any]
     if isinstance(source, str | os.PathLike):
-        entries, place = _read_file(Path(source)), f"{source}: "
+        entries, place = read_entries(source), f"{source}: "
     else:
         entries, place = source, ""
     found: dict[Key, Choice] = {}
@@ -152,11 +150,17 @@ def read_resolutions(
     return found
 
 
-def _read_file(path: Path) -> Iterable[Any]:
+def read_entries(path: str | os.PathLike[str]) -> list[Any]:
+    """Read what a resolution file has under `conflicts`.
+
+    Raises:
+        NotFound: There is no such file.
+        UsageError: It cannot be understood.
+    """
     import yaml
 
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+        data = yaml.safe_load(Path(path).read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise NotFound(f"{path}: no such file; give the file with the resolutions") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

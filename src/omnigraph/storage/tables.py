@@ -6,10 +6,12 @@ Every staged write has a transaction id of its own, by which the protocol recogn
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import quote
 from weakref import WeakValueDictionary
 
 import lance
@@ -20,7 +22,7 @@ from lance import LanceDataset, LanceOperation, Transaction
 from lance.commit import CommitConflictError
 from lance.dataset import Session  # type: ignore[attr-defined]
 
-from omnigraph.errors import ReadSetConflict
+from omnigraph.errors import NotFound, ReadSetConflict
 from omnigraph.storage.columns import NewColumn, stage_schema
 from omnigraph.storage.compaction import stage_compaction
 from omnigraph.storage.datasets import open_dataset, settled
@@ -165,6 +167,23 @@ class Tables:
         """The branches of a table by name."""
         with table_errors(TableRef(path)):
             return self._dataset(path).branches.list()
+
+    def origin(self, fork: TableRef) -> tuple[TableRef, int]:
+        """What a branch of a table was forked from, and at which version. It has later ones."""
+        assert fork.branch is not None
+        # Listing all branches would read as many files.
+        name = quote(fork.branch, safe="")
+        stored = Objects.at(self.location).read(f"{fork.path}/_refs/branches/{name}.json")
+        if stored is not None:
+            described = json.loads(stored.data)
+            parent, version = described["parentBranch"], described["parentVersion"]
+        else:
+            known = self.branches(fork.path)
+            if fork.branch not in known:
+                raise NotFound(f"table {fork.path} has no branch {fork.branch}")
+            details = known[fork.branch]
+            parent, version = details["parent_branch"], details["parent_version"]
+        return TableRef(fork.path, parent), int(version)
 
     def create_branch(self, source: TableRef, version: int, name: str) -> None:
         """Fork a table at a version. Copies nothing."""
