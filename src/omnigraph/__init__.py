@@ -66,8 +66,10 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.check import CheckResult, Problem
     from omnigraph.maintenance.cleanup import CleanedPlace, CleanupResult
     from omnigraph.merge.apply import MergeResult
+    from omnigraph.merge.blame import BlamedProperty
     from omnigraph.merge.conflicts import Conflict, read_resolutions, write_resolutions
     from omnigraph.merge.diff import Diff, DiffSummary, EntityChange, TypeSummary
+    from omnigraph.merge.entity_history import EntityVersion
     from omnigraph.pipeline.export import ExportResult
     from omnigraph.pipeline.load import LoadResult
     from omnigraph.pipeline.session import register_spark
@@ -85,6 +87,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AlreadyExists",
+    "BlamedProperty",
     "BlobStat",
     "BlobStream",
     "Branch",
@@ -104,6 +107,7 @@ __all__ = [
     "EdgeType",
     "EmbeddingError",
     "EntityChange",
+    "EntityVersion",
     "ExplainedStep",
     "Explanation",
     "ExportResult",
@@ -189,10 +193,12 @@ _HOMES = {
     "Problem": "omnigraph.maintenance.check",
     "CleanedPlace": "omnigraph.maintenance.cleanup",
     "CleanupResult": "omnigraph.maintenance.cleanup",
+    "BlamedProperty": "omnigraph.merge.blame",
     "Conflict": "omnigraph.merge.conflicts",
     "Diff": "omnigraph.merge.diff",
     "DiffSummary": "omnigraph.merge.diff",
     "EntityChange": "omnigraph.merge.diff",
+    "EntityVersion": "omnigraph.merge.entity_history",
     "MergeResult": "omnigraph.merge.apply",
     "TypeSummary": "omnigraph.merge.diff",
     "read_resolutions": "omnigraph.merge.conflicts",
