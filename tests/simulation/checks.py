@@ -41,7 +41,6 @@ class _History:
 
     def _replay(self) -> None:
         heads = {m.identity: m.head for m in self.notes.moves if m.step == 0}
-        made = {m.identity: m.head for m in self.notes.moves}
         for note in self.notes.published:
             commit, ancestry = note.commit, self.ancestry
             before = heads.get(note.identity)
@@ -55,7 +54,6 @@ class _History:
                 operation = self.run.operations[commit.message or ""]
                 assert operation.branch == note.branch
                 ancestry.states[commit.id] = self.outcome(operation, commit.parents)
-        del made
 
     def outcome(self, operation: Operation, parents: tuple[str, ...]) -> State:
         """What an operation makes of the commits that it has as parents."""
@@ -67,6 +65,13 @@ class _History:
             raise AssertionError(f"{operation.name} breaks a rule: {refused}") from None
         assert operation.prefer is not None or not merge.has_conflicts, f"{operation.name} conflicts"
         return merge.state
+
+    def is_gone(self, commit: str, step: int) -> bool:
+        """True when the branch that a commit was made on was deleted until then."""
+        (identity,) = {n.identity for n in self.notes.published if n.commit.id == commit}
+        return any(
+            m.identity == identity and m.head is None and m.step <= step for m in self.notes.moves
+        )
 
     def heads(self, branch: str, record: Record) -> list[str | None]:
         """The heads that a branch had between the beginning and the end of an operation."""
@@ -101,7 +106,8 @@ def _check_commits(history: _History) -> None:
         steps = {n.commit.id: n.step for n in history.notes.published if n.commit.message == name}
         commit = record.answer.commit if record.answer is not None else None
         if commit is None:
-            assert not steps or repeated, f"{name} was refused, and is there"
+            left = [id for id in steps if not history.is_gone(id, record.ended or 0)]
+            assert not left or repeated, f"{name} was refused, and is there"
             continue
         assert commit in steps, f"{name} was answered {commit}, which nobody has published"
         began = min(r.began for r in (record, *repeated))

@@ -244,6 +244,7 @@ class Scheduler:
 
     def _let_run(self, actor: Actor) -> None:
         self._running = self._last = actor
+        actor.stalled_until = 0
         actor.baton.release()
         self.returned.acquire()
         self._running = None
