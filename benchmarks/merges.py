@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -114,8 +115,20 @@ def took(work: Callable[[], Any]) -> float:
 
 def in_process(work: Callable[..., Any], *arguments: Any) -> Any:
     """What a function returns in a new process."""
-    with _processes.Pool(1) as pool:
-        return pool.apply(work, arguments)
+    ours, theirs = _processes.Pipe(duplex=False)
+    process = _processes.Process(target=_answer, args=(theirs, work, *arguments))
+    process.start()
+    theirs.close()
+    try:
+        return ours.recv()
+    except EOFError:
+        raise SystemExit(f"{work.__name__}{arguments} failed") from None
+    finally:
+        process.join()
+
+
+def _answer(pipe: Connection, work: Callable[..., Any], *arguments: Any) -> None:
+    pipe.send(work(*arguments))
 
 
 def change(graph: Graph, branch: str, number: int) -> None:
@@ -131,7 +144,7 @@ def make_draft(graph: Graph, branch: str, number: int, rows: int) -> None:
     vectors = new["vector"].to_pylist()
     params = [
         {
-            "old": name_of((first + each) * 7919 % rows),
+            "old": name_of((first + each) * 7919 % (rows // 2)),
             "new": name,
             "age": 100 + each,
             "vector": vector,
@@ -151,7 +164,8 @@ def small_merges(place: str, rows: int, merges: int, first: int) -> tuple[list[f
         for number in range(first, first + merges + 2):
             branch = f"draft-{number}"
             make_draft(graph, branch, number, rows)
-            own = rows - 1 - number
+            # Not one of the rows that a draft changes.
+            own = rows // 2 + number
             commits.append(took(lambda own=own: change(graph, "main", own)))  # type: ignore[misc]
             begun = time.perf_counter()
             result = graph.merge(branch)
@@ -170,7 +184,7 @@ def memory_of_merge(place: str, rows: int, number: int) -> int:
     with open_graph(place) as graph:
         make_draft(graph, branch, number, rows)
     with open_graph(place) as graph:
-        change(graph, "main", rows - 1 - number)
+        change(graph, "main", rows // 2 + number)
         graph.merge(branch, dry_run=True)
         gc.collect()
         Path("/proc/self/clear_refs").write_text("5")
