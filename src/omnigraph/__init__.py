@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from omnigraph.at import GraphAt
     from omnigraph.blobs import BlobStat
+    from omnigraph.branch import Branch
     from omnigraph.diagnostics import Diagnostic
     from omnigraph.errors import (
         AlreadyExists,
@@ -85,6 +87,7 @@ __all__ = [
     "AlreadyExists",
     "BlobStat",
     "BlobStream",
+    "Branch",
     "BranchInfo",
     "Branches",
     "Catalog",
@@ -105,6 +108,7 @@ __all__ = [
     "Explanation",
     "ExportResult",
     "Graph",
+    "GraphAt",
     "Interface",
     "KeyConflict",
     "LintResult",
@@ -167,8 +171,10 @@ __all__ = [
 
 #: Where the names are that are not errors.
 _HOMES = {
+    "Branch": "omnigraph.branch",
     "Branches": "omnigraph.refs",
     "Graph": "omnigraph.graph",
+    "GraphAt": "omnigraph.at",
     "Snapshot": "omnigraph.snapshots",
     "Tags": "omnigraph.refs",
     "init": "omnigraph.graph",

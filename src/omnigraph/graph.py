@@ -18,10 +18,13 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import pyarrow as pa
 from msgspec import structs
 
+from omnigraph.at import GraphAt
+from omnigraph.branch import Branch
 from omnigraph.diagnostics import did_you_mean
-from omnigraph.errors import NotFound, UsageError
+from omnigraph.errors import AlreadyExists, NotFound, UsageError
 from omnigraph.history.manifest import MAIN, Commit
 from omnigraph.history.repository import Repository, open_repository
+from omnigraph.history.revisions import Ref, at_commit, at_version, find_commit, head_of, resolve
 from omnigraph.language import Catalog, CompiledQuery, QueryCache, bind_parameters
 from omnigraph.language.query.parameters import bind_each
 from omnigraph.language.query.plan import ReadPlan
@@ -179,24 +182,56 @@ class Graph:
             NotFound: There is no such branch, commit or version.
         """
         history = self._repository.history
-        # What a state in the past is told from has to be of the graph that is there now.
-        epoch = history.verify() if commit is not None or version is not None else 0
+        if commit is not None and version is not None:
+            raise UsageError("pass commit or version, not both")
         if version is not None:
-            if commit is not None:
-                raise UsageError("pass commit or version, not both")
-            self._repository.history.check_branch(branch)
-            commit = history.commit_at(branch, version).id
-        if commit is not None:
-            found = self.commit(commit)
-            id = found.id
-            identity, _ = history.branch_identity(found.branch)
-            state = history.state_at(id)
-            return Snapshot(self._repository, found.branch, id, state, identity, epoch)
-        history.check_branch(branch)
-        present = history.present(branch)
-        return Snapshot(
-            self._repository, branch, present.head, present.state, present.identity, present.epoch
+            found = at_version(history, branch, version)
+        elif commit is not None:
+            found = at_commit(history, commit)
+        else:
+            found = head_of(history, branch)
+        return Snapshot._of(self._repository, found)
+
+    def at(self, ref: Ref, *, branch: str = MAIN) -> GraphAt:
+        """The graph as it was: everything that reads, at one commit.
+
+        Args:
+            ref: A commit by its id or tag, a branch, a version of a branch's manifest, or a time: a
+                `datetime`, or a text such as `2026-01-31T12:00Z`; without a zone it is UTC.
+            branch: Whose version, or whose state at a time.
+
+        Raises:
+            NotFound: There is no such commit, tag, branch or version, or there was no graph yet.
+
+        Example:
+            >>> g.at("v1").count("Person")
+            2
+        """
+        return GraphAt(
+            self, Snapshot._of(self._repository, resolve(self._repository.history, ref, branch))
         )
+
+    def branch(self, name: str, *, create: bool = False, source: str = MAIN) -> Branch:
+        """A branch in one's hand, with the calls that take a branch.
+
+        Args:
+            name: Which branch.
+            create: Create it if there is none of this name.
+            source: The branch that it is made from then.
+
+        Raises:
+            NotFound: There is no such branch, and `create` is not set.
+        """
+        history = self._repository.history
+        if create and name != MAIN and name not in history.branch_names():
+            try:
+                self.branches.create(name, source=source)
+            except AlreadyExists:
+                # Somebody else was faster, or the name cannot be used beside others.
+                if name not in history.branch_names():
+                    raise
+        history.check_branch(name)
+        return Branch(self, name)
 
     def commits(
         self, branch: str = MAIN, *, actor: str | None = None, limit: int | None = None
@@ -209,19 +244,12 @@ class Graph:
 
     def commit(self, id: str) -> Commit:
         """A commit of any branch, by its id or tag."""
-        tags = self._repository.history.present().state.tags
-        try:
-            return self._repository.history.commit(tags.get(id, id))
-        except NotFound:
-            hint = did_you_mean(id, tags)
-            raise NotFound(
-                f"there is no commit or tag `{id}`" + (f"; {hint}" if hint else "")
-            ) from None
+        return find_commit(self._repository.history, id)
 
     def diff(
         self,
-        a: str | Snapshot,
-        b: str | Snapshot,
+        a: Ref | Snapshot,
+        b: Ref | Snapshot,
         *,
         kinds: Collection[Literal["node", "edge"]] | None = None,
         types: Collection[str] | None = None,
@@ -230,7 +258,7 @@ class Graph:
         """Compare two states of the graph: what leads from the first to the second.
 
         Args:
-            a: A branch, a commit by its id or tag, or a snapshot.
+            a: A branch, a commit by its id or tag, a version or a time of main, or a snapshot.
             b: Another one.
             kinds: Only nodes, or only edges.
             types: Only these node and edge types.
@@ -828,25 +856,15 @@ class Graph:
             raise UsageError("the snapshot is of another graph; take it from the one that is asked")
         return snapshot
 
-    def _graph_state(self, ref: str | Snapshot) -> GraphState:
-        """The state that a branch, a commit, a tag or a snapshot names."""
+    def _graph_state(self, ref: Ref | Snapshot) -> GraphState:
+        """The state that a branch, a commit, a tag, a version, a time or a snapshot names."""
         from omnigraph.merge.changes import GraphState
 
-        history = self._repository.history
-        if not isinstance(ref, str):
-            found = self._state_to_read(MAIN, None, ref, None)
-        elif ref == MAIN or ref in history.branch_names():
-            head = history.read(ref)
-            return GraphState(self._repository, head.head, ref, head.state)
+        if isinstance(ref, Snapshot):
+            found = self._state_to_read(MAIN, None, ref, None)._revision
         else:
-            try:
-                found = self.snapshot(commit=ref)
-            except NotFound:
-                known = [branch.name for branch in history.branches()]
-                hint = did_you_mean(ref, [*known, *history.present().state.tags])
-                text = f"there is no branch, commit or tag `{ref}`"
-                raise NotFound(text + (f"; {hint}" if hint else "")) from None
-        return GraphState(self._repository, found.commit, found.branch, found._state)
+            found = resolve(self._repository.history, ref)
+        return GraphState(self._repository, found.commit, found.home, found.state)
 
     def _caches_of(self, snapshot: Snapshot) -> Caches:
         """What queries share, as long as the graph's folder is not replaced."""

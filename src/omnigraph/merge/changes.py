@@ -75,8 +75,9 @@ class GraphState:
 def state_at(repository: Repository, commit: str, *branches: str) -> GraphState:
     """The state at a commit that one of some branches has, or any other one."""
     history = repository.history
-    branch = next((b for b in branches if commit in history.lineage(b).commits), None)
-    branch = branch or history.commit(commit).branch
+    branch = history.home(commit, branches)
+    if branch is None:
+        raise NotFound(f"there is no commit {commit}")
     return GraphState(repository, commit, branch, history.state_at(commit, (branch,)))
 
 

@@ -345,7 +345,7 @@ def _effects(
     sidecar = sidecar.confirmed(tuple(confirmed))
     sidecar.store(repository.objects)
     failpoints.hit("write.confirmed")
-    commits = planned_commits(sidecar, now, published)
+    commits = repository.history.completed(now, planned_commits(sidecar, now, published))
     lock.check()
     failpoints.hit("write.publishing")
     repository.history.publish(now, commits, newest.values(), touched)

@@ -107,14 +107,13 @@ def _stage(repository: Repository, request: WriteRequest, base: BranchState) -> 
         if change.is_empty:
             continue
         table = view.published(name)
-        target = TableRef(table.path, base.native)
-        if table.branch == base.native:
+        if base.owns(table):
             staged = change.stage(repository.tables, view.table(name).snapshot)
             if staged is not None:
-                tables.append(PreparedTable(table, change, staged, target))
+                tables.append(PreparedTable(table, change, staged, table.ref))
         else:
             # Its files belong below the fork, which is made under the lock.
-            tables.append(PreparedTable(table, change, None, target))
+            tables.append(PreparedTable(table, change, None, TableRef(table.path, base.fork)))
     return Prepared(base, view.reads, tuple(tables), view.is_exact)
 
 
