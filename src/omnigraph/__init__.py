@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         AlreadyExists,
         ConflictError,
         EmbeddingError,
+        GapError,
         KeyConflict,
         LoadError,
         MergeConflicts,
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from omnigraph.merge.apply import MergeResult
     from omnigraph.merge.conflicts import Conflict, read_resolutions, write_resolutions
     from omnigraph.merge.diff import Diff, DiffSummary, EntityChange, TypeSummary
+    from omnigraph.merge.feed import Baseline, ChangePage, CommitChanges
     from omnigraph.pipeline.export import ExportResult
     from omnigraph.pipeline.load import LoadResult
     from omnigraph.pipeline.session import register_spark
@@ -85,16 +87,19 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AlreadyExists",
+    "Baseline",
     "BlobStat",
     "BlobStream",
     "Branch",
     "BranchInfo",
     "Branches",
     "Catalog",
+    "ChangePage",
     "CheckResult",
     "CleanedPlace",
     "CleanupResult",
     "Commit",
+    "CommitChanges",
     "CompiledQuery",
     "Conflict",
     "ConflictError",
@@ -107,6 +112,7 @@ __all__ = [
     "ExplainedStep",
     "Explanation",
     "ExportResult",
+    "GapError",
     "Graph",
     "GraphAt",
     "Interface",
@@ -189,6 +195,9 @@ _HOMES = {
     "Problem": "omnigraph.maintenance.check",
     "CleanedPlace": "omnigraph.maintenance.cleanup",
     "CleanupResult": "omnigraph.maintenance.cleanup",
+    "Baseline": "omnigraph.merge.feed",
+    "ChangePage": "omnigraph.merge.feed",
+    "CommitChanges": "omnigraph.merge.feed",
     "Conflict": "omnigraph.merge.conflicts",
     "Diff": "omnigraph.merge.diff",
     "DiffSummary": "omnigraph.merge.diff",

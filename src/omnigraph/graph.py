@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from omnigraph.merge.apply import MergeResult
     from omnigraph.merge.changes import GraphState
     from omnigraph.merge.diff import Diff
+    from omnigraph.merge.feed import Baseline, ChangePage, Feed
     from omnigraph.pipeline.engine import Progress
     from omnigraph.pipeline.export import ByteSink, ExportResult
     from omnigraph.pipeline.load import LoadResult
@@ -275,6 +276,105 @@ class Graph:
 
         old, new = self._graph_state(a), self._graph_state(b)
         return Diff(old, new, kinds=kinds, types=types, ops=ops)
+
+    def commit_changes(
+        self,
+        commit: str,
+        *,
+        kinds: Collection[Literal["node", "edge"]] | None = None,
+        types: Collection[str] | None = None,
+        ops: Collection[Literal["insert", "update", "delete"]] | None = None,
+    ) -> Diff:
+        """What a commit changed: its difference to its first parent.
+
+        Args:
+            commit: The commit, by its id or tag.
+            kinds: Only nodes, or only edges.
+            types: Only these node and edge types.
+            ops: Only what was inserted, updated or deleted.
+
+        Raises:
+            NotFound: There is no such commit or type.
+
+        Example:
+            >>> print(g.commit_changes(g.commits(limit=1)[0].id).summary())
+            +1 Person
+        """
+        from omnigraph.merge.commit_states import states_around
+        from omnigraph.merge.diff import Diff
+
+        found = self.commit(commit)
+        old, new = states_around(self._repository, found, found.branch)
+        return Diff(old, new, kinds=kinds, types=types, ops=ops)
+
+    def changes(
+        self,
+        branch: str = MAIN,
+        *,
+        start: str | None = None,
+        cursor: str | None = None,
+        kinds: Collection[Literal["node", "edge"]] | None = None,
+        types: Collection[str] | None = None,
+        ops: Collection[Literal["insert", "update", "delete"]] | None = None,
+        limit: int = 1000,
+    ) -> ChangePage:
+        """What the commits of a branch changed, oldest first: a page of its change feed.
+
+        Keep the page's cursor when you have applied the page, and pass it for the next one. Each
+        change comes at least once, and again only if you read from the same cursor again.
+
+        Args:
+            branch: Whose feed. It follows first parents: a merge is one commit.
+            start: Where to begin: `now`, `beginning`, or `after:` with a commit or tag.
+            cursor: Where to go on, instead; pass the same branch and filter as before.
+            kinds: Only nodes, or only edges.
+            types: Only these node and edge types.
+            ops: Only what was inserted, updated or deleted.
+            limit: How many changes a page has at most. What is left of a commit comes next.
+
+        Raises:
+            GapError: What comes next is cleaned up, or the branch was made anew; take a
+                `baseline`.
+            UsageError: The cursor is damaged, or belongs to something else.
+            NotFound: There is no such branch, commit or type.
+
+        Example:
+            >>> page = g.changes(start="beginning")
+            >>> while page.has_more:
+            ...     page = g.changes(cursor=page.cursor)
+        """
+        from omnigraph.merge.diff import change_filter
+
+        self._repository.history.check_branch(branch)
+        wanted = change_filter(self.catalog, kinds, types, ops)
+        return self._feed.page(branch, wanted, start=start, cursor=cursor, limit=limit)
+
+    def baseline(
+        self,
+        branch: str = MAIN,
+        *,
+        kinds: Collection[Literal["node", "edge"]] | None = None,
+        types: Collection[str] | None = None,
+    ) -> Baseline:
+        """All nodes and edges of a branch, and the cursor with which its feed goes on after them.
+
+        Args:
+            branch: Which branch.
+            kinds: Only nodes, or only edges.
+            types: Only these node and edge types.
+
+        Raises:
+            NotFound: There is no such branch or type.
+
+        Example:
+            >>> baseline = g.baseline(types=["Person"])
+            >>> people = {change.id: change.after for change in baseline}
+            >>> page = g.changes(cursor=baseline.cursor, types=["Person"])
+        """
+        from omnigraph.merge.diff import change_filter
+
+        self._repository.history.check_branch(branch)
+        return self._feed.baseline(branch, change_filter(self.catalog, kinds, types))
 
     def query(
         self,
@@ -754,29 +854,120 @@ class Graph:
             >>> g.merge("draft").outcome
             'fast_forward'
         """
-        from omnigraph.merge.apply import WriteOptions, merge
-        from omnigraph.merge.combine import Settling
-        from omnigraph.merge.conflicts import read_resolutions
+        from omnigraph.merge.apply import WriteOptions, merge, settling
 
-        if granularity not in ("property", "row"):
-            raise UsageError(f"granularity is `property` or `row`, not `{granularity}`")
-        if prefer not in (None, "ours", "theirs"):
-            raise UsageError(f"prefer is `ours` or `theirs`, not `{prefer}`")
+        settings = settling(granularity, prefer, resolutions)
         repository = self._repository if dry_run else self._writable()
         repository.history.check_branch(into)
         theirs = self._graph_state(source)
         if source == into:
             raise UsageError(f"the branch `{into}` cannot be merged into itself")
-        settled = {} if resolutions is None else read_resolutions(resolutions)
         return merge(
             repository,
             theirs,
             into,
-            Settling(granularity, prefer, settled),
+            settings,
             name=f"`{source}`",
             dry_run=dry_run,
             options=WriteOptions(actor, message or f"merge {source}", if_commit, idempotency_key),
         )
+
+    def revert(
+        self,
+        commit: str,
+        *,
+        branch: str = MAIN,
+        granularity: Literal["property", "row"] = "property",
+        prefer: Literal["ours", "theirs"] | None = None,
+        resolutions: str | os.PathLike[str] | Iterable[Mapping[str, Any]] | None = None,
+        dry_run: bool = False,
+        actor: str | None = None,
+        message: str | None = None,
+        if_commit: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> MergeResult:
+        """Undo a commit: make a new one that does the opposite of it.
+
+        What the commit changed since its first parent is changed back, also by a merge. What later
+        commits have changed differently is a conflict, in which `theirs` is the value before the
+        commit.
+
+        Args:
+            commit: What to undo, by its id or tag.
+            branch: Where.
+            granularity: As for `merge`; so are `prefer`, `resolutions` and all others.
+            prefer: The side that wins conflicts: `ours` is the branch as it is.
+            resolutions: How single conflicts are settled.
+            dry_run: Tell what would happen, conflicts among it, and change nothing.
+            actor: Who does it.
+            message: What for; `revert <id>` unless given.
+            if_commit: Only if this is the branch's head.
+            idempotency_key: Makes a repeated call give the first one's commit.
+
+        Raises:
+            MergeConflicts: Later commits have changed the same things; nothing was written.
+            NotFound: There is no such branch or commit.
+            UsageError: It is the first commit of the graph.
+
+        Example:
+            >>> g.revert(g.commits(limit=1)[0].id).outcome
+            'reverted'
+        """
+        from omnigraph.merge.apply import WriteOptions, revert, settling
+
+        settings = settling(granularity, prefer, resolutions)
+        repository = self._repository if dry_run else self._writable()
+        repository.history.check_branch(branch)
+        found = self.commit(commit)
+        options = WriteOptions(actor, message or f"revert {found.id}", if_commit, idempotency_key)
+        return revert(repository, found, branch, settings, dry_run=dry_run, options=options)
+
+    def cherry_pick(
+        self,
+        commit: str,
+        *,
+        onto: str = MAIN,
+        granularity: Literal["property", "row"] = "property",
+        prefer: Literal["ours", "theirs"] | None = None,
+        resolutions: str | os.PathLike[str] | Iterable[Mapping[str, Any]] | None = None,
+        dry_run: bool = False,
+        actor: str | None = None,
+        message: str | None = None,
+        if_commit: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> MergeResult:
+        """Do on a branch what one commit of another branch did, in a new commit with one parent.
+
+        Args:
+            commit: What to do again, by its id or tag: what it changed since its first parent.
+            onto: The branch.
+            granularity: As for `merge`; so are `prefer`, `resolutions` and all others.
+            prefer: The side that wins conflicts: `ours` is the branch as it is.
+            resolutions: How single conflicts are settled.
+            dry_run: Tell what would happen, conflicts among it, and change nothing.
+            actor: Who does it.
+            message: What for; `cherry-pick <id>` unless given.
+            if_commit: Only if this is the branch's head.
+            idempotency_key: Makes a repeated call give the first one's commit.
+
+        Raises:
+            MergeConflicts: The branch has changed the same things; nothing was written.
+            NotFound: There is no such branch or commit.
+            UsageError: It is the first commit of the graph.
+
+        Example:
+            >>> g.cherry_pick(g.commits("draft", limit=1)[0].id).outcome
+            'picked'
+        """
+        from omnigraph.merge.apply import WriteOptions, cherry_pick, settling
+
+        settings = settling(granularity, prefer, resolutions)
+        repository = self._repository if dry_run else self._writable()
+        repository.history.check_branch(onto)
+        found = self.commit(commit)
+        text = message or f"cherry-pick {found.id}"
+        options = WriteOptions(actor, text, if_commit, idempotency_key)
+        return cherry_pick(repository, found, onto, settings, dry_run=dry_run, options=options)
 
     def ensure_indices(self, branch: str = MAIN, *, actor: str | None = None) -> WriteResult:
         """Build the indexes that are missing, and let the others cover all rows, in one commit.
@@ -872,6 +1063,12 @@ class Graph:
             self._caches = self._caches.anew(snapshot._epoch)
         caches = self._caches
         return caches if caches.epoch == snapshot._epoch else caches.anew(snapshot._epoch)
+
+    @cached_property
+    def _feed(self) -> Feed:
+        from omnigraph.merge.feed import Feed
+
+        return Feed(self._repository, self.commit)
 
     @cached_property
     def _embedder(self) -> Embedder:

@@ -23,7 +23,7 @@ from omnigraph.merge.ancestors import fork_point
 from omnigraph.merge.rows import RowChanges, across, net
 from omnigraph.storage.blobs import with_tokens
 from omnigraph.storage.changes import changes_between
-from omnigraph.storage.table_ref import ROW_ID
+from omnigraph.storage.table_ref import ROW_ID, TableRef
 from omnigraph.storage.tables import TableSnapshot
 
 Type = NodeType | EdgeType
@@ -31,9 +31,10 @@ Type = NodeType | EdgeType
 
 @dataclass(frozen=True)
 class GraphState:
-    """One state of the graph: the tables as they were at a commit.
+    """One state of the graph: the tables as they were at a commit, or some of them.
 
     Attributes:
+        commit: The commit; empty before the first one.
         branch: A branch that has the commit.
     """
 
@@ -48,6 +49,15 @@ class GraphState:
         if table is None:
             raise NotFound(f"there was no type `{type.name}` at commit {self.commit}")
         return table
+
+    def has(self, type: Type) -> bool:
+        """True when there is a table of the type."""
+        return self.state.by_name(type.name) is not None
+
+    def place(self, type: Type) -> tuple[TableRef, int] | None:
+        """Which version of which table a type has; None when it has none."""
+        table = self.state.by_name(type.name)
+        return None if table is None else (table.ref, table.version)
 
     def snapshot(self, type: Type) -> TableSnapshot:
         """A type's table, opened once."""
@@ -110,8 +120,11 @@ def change_schema(type: Type) -> pa.Schema:
 def table_changes(type: Type, old: GraphState, new: GraphState) -> RowChanges:
     """What changed in a type's table from one state of the graph to another one.
 
-    The states may be on different branches, and the old one need not be the older one.
+    The states may be on different branches, and the old one need not be the older one. A table
+    that is in one state only has all its rows there.
     """
+    if not (old.has(type) and new.has(type)):
+        return RowChanges(_all_rows(type, old), _all_rows(type, new))
     before, after = old.table(type), new.table(type)
     if (before.ref, before.version) == (after.ref, after.version):
         empty = change_schema(type).empty_table()
@@ -134,12 +147,7 @@ def table_changes(type: Type, old: GraphState, new: GraphState) -> RowChanges:
 
 def changed_types(old: GraphState, new: GraphState) -> Sequence[Type]:
     """The types whose tables are at different versions, in the order of the schema."""
-    return [
-        type
-        for type in old.repository.catalog.tables()
-        if (old.table(type).ref, old.table(type).version)
-        != (new.table(type).ref, new.table(type).version)
-    ]
+    return [type for type in old.repository.catalog.tables() if old.place(type) != new.place(type)]
 
 
 def _origin(old: GraphState, new: GraphState) -> GraphState:
@@ -148,7 +156,17 @@ def _origin(old: GraphState, new: GraphState) -> GraphState:
     met = fork_point(lineages[0], old.commit, lineages[1], new.commit)
     if met is None:
         raise NotFound(f"the commits {old.commit} and {new.commit} have no common history")
+    for known in (old, new):
+        if known.commit == met:
+            return known
     return state_at(old.repository, met, old.branch, new.branch)
+
+
+def _all_rows(type: Type, state: GraphState) -> pa.Table:
+    if not state.has(type):
+        return change_schema(type).empty_table()
+    snapshot = state.snapshot(type)
+    return as_change_rows(type, snapshot, snapshot.read(table_schema(type).names, places=True))
 
 
 def _changes(type: Type, old: TableSnapshot, new: TableSnapshot) -> RowChanges:

@@ -72,6 +72,11 @@ class Settling:
         """How a conflict is settled; None when it is not."""
         return self.resolutions.get(key, self.prefer)
 
+    @property
+    def described(self) -> str:
+        """What tells it from other ways."""
+        return repr((self.granularity, self.prefer, sorted(map(repr, self.resolutions.items()))))
+
 
 @dataclass(frozen=True)
 class Combined:

@@ -98,13 +98,10 @@ def describe(kind: str, type: str, id: str, property: str | None, ours: Any, the
     return f"{where}: {what} to {show(ours)} on ours and to {show(theirs)} on theirs"
 
 
-def refusal(source: str, into: str, conflicts: Sequence[Conflict]) -> MergeConflicts:
-    """The error for conflicts that nobody has settled."""
+def refusal(action: str, conflicts: Sequence[Conflict]) -> MergeConflicts:
+    """The error for conflicts that nobody has settled; `action` is what has met them."""
     count = len(conflicts)
-    lines = [
-        f"merging {source} into {into}: {count:,} conflict{'' if count == 1 else 's'};"
-        " nothing was written"
-    ]
+    lines = [f"{action}: {count:,} conflict{'' if count == 1 else 's'}; nothing was written"]
     lines += [f"  {conflict}" for conflict in conflicts[:_SHOWN]]
     if count > _SHOWN:
         lines.append(f"  … and {count - _SHOWN:,} more")
