@@ -63,9 +63,7 @@ class _History:
             merge = self.ancestry.merged(*parents, operation.prefer)
         except Refused as refused:
             raise AssertionError(f"{operation.name} breaks a rule: {refused}") from None
-        assert operation.prefer is not None or not merge.has_conflicts, (
-            f"{operation.name} conflicts"
-        )
+        assert operation.prefer is not None or not merge.has_conflicts, f"{operation.name} conflicts"
         return merge.state
 
     def is_gone(self, commit: str, step: int) -> bool:
@@ -104,9 +102,7 @@ def _check_commits(history: _History) -> None:
     records = [r for r in history.notes.records if r.ended is not None]
     for record in records:
         name = record.operation.name
-        repeated = [
-            r for r in history.notes.records if r.operation.name == name and r is not record
-        ]
+        repeated = [r for r in history.notes.records if r.operation.name == name and r is not record]
         steps = {n.commit.id: n.step for n in history.notes.published if n.commit.message == name}
         commit = record.answer.commit if record.answer is not None else None
         if commit is None:
@@ -180,9 +176,7 @@ def _is_refused(operation: Operation, state: State) -> bool:
 
 def _affected(before: State, after: State, operation: Operation) -> tuple[int, int]:
     """How many people and edges an operation has touched, also those that it set to what they were."""
-    people = {
-        n for n in {*before.people, *after.people} if before.people.get(n) != after.people.get(n)
-    }
+    people = {n for n in {*before.people, *after.people} if before.people.get(n) != after.people.get(n)}
     people |= {getattr(operation, "person", "")} & ({*before.people} | {*after.people})
     return len(people), len(before.edges.keys() ^ after.edges.keys())
 

@@ -209,7 +209,7 @@ class Load(Operation):
 
     @property
     def _rows(self) -> tuple[dict[str, Person], dict[str, Edge]]:
-        people: dict[str, Person] = dict.fromkeys(self.people, (self.value, self.value))
+        people: dict[str, Person] = {name: (self.value, self.value) for name in self.people}
         edges = {self.name: (self.people[0], self.people[-1])} if self.connects else {}
         return people, edges
 

@@ -98,7 +98,9 @@ class Storage:
         @contextmanager
         def locked(location: Location, objects: Objects, times: LockTimes) -> Iterator[EffectLock]:
             actor = self.scheduler.current
-            taken = real(location, objects, times) if self.is_bucket else self._local_lock(actor)
+            taken = (
+                real(location, objects, times) if self.is_bucket else self._local_lock(actor)
+            )
             with taken as held:
                 if actor is not None:
                     actor.holds_lock = True
