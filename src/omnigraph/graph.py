@@ -306,7 +306,7 @@ class Graph:
         from omnigraph.merge.diff import Diff
 
         found = self.commit(commit)
-        old, new = states_around(self._repository, found, found.branch)
+        old, new = states_around(self._repository, found)
         return Diff(old, new, kinds=kinds, types=types, ops=ops)
 
     def changes(

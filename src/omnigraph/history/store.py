@@ -437,9 +437,11 @@ class History:
             # A branch may be deleted while it is looked through.
             with suppress(NotFound):
                 for row in self._ledger.rows(native(branch), where).to_pylist():
-                    if row["object_type"] in (COMMIT, ARCHIVED):
-                        home = branch if row["object_type"] == COMMIT else ARCHIVE
-                        return home, parse_commit(row)
+                    if row["object_type"] == COMMIT:
+                        return branch, parse_commit(row)
+                    # A branch that was made since has a copy of the archive, which no cleanup sees.
+                    if row["object_type"] == ARCHIVED and branch == MAIN:
+                        return ARCHIVE, parse_commit(row)
         raise NotFound(f"there is no commit {id}")
 
     def home(self, id: str, within: Sequence[str] = ()) -> str | None:
