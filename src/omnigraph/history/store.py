@@ -429,7 +429,7 @@ class History:
         """
         for branch in within:
             with suppress(NotFound):
-                found = self.lineage(branch).known(id)
+                found = self.lineage(branch).own(id)
                 if found is not None:
                     return branch, found
         where = "object_id = '{}'".format(id.replace("'", "''"))
