@@ -128,17 +128,13 @@ class _Combination:
                 conflicts += [self._of_row(type, found) for found in merged.conflicts]
                 settled |= {c.key: c for c in (self._of_row(type, f) for f in merged.settled)}
             broken = self._broken(deltas) if check else []
-            goes_on = False
-            for conflict in broken:
-                if self._settle(conflict):
-                    settled[conflict.key] = conflict
-                    goes_on = True
-                else:
-                    conflicts.append(conflict)
-            if not goes_on:
-                left = {conflict.key: conflict for conflict in conflicts}
-                done = [c for key, c in settled.items() if key not in left]
-                return Combined(deltas, tuple(left.values()), tuple(done))
+            # All of them, and not only up to the first that makes a difference.
+            if any([self._settle(conflict) for conflict in broken]):
+                settled |= {c.key: c for c in broken if self.settings.choice(c.key) is not None}
+                continue
+            left = {conflict.key: conflict for conflict in (*conflicts, *broken)}
+            done = [c for key, c in settled.items() if key not in left]
+            return Combined(deltas, tuple(left.values()), tuple(done))
 
     # --- rows ---
 
