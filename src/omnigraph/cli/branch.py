@@ -170,7 +170,8 @@ def _loss(graph: Graph, name: str) -> str:
     by = f" by {last.actor}" if last.actor else ""
     what = f": {last.message}" if last.message else ""
     lines = [
-        f"{counted(len(own), 'commit')} of its own would be lost. The newest:",
+        f"{counted(len(own), 'commit')} of its own would be lost with the next cleanup;",
+        "until then --at reads them by their ids. The newest:",
         f"  {last.id}, {moment(last.time)} UTC{one_line(by + what)}",
     ]
     return "\n".join(lines)

@@ -50,7 +50,8 @@ def revert(
     epilog="""\b
 Examples:
   omnigraph cherry-pick team.omni 01K1F5J2Z3B4N5M6P7Q8R9S0T1
-  omnigraph cherry-pick team.omni 01K1F5J2Z3B4N5M6P7Q8R9S0T1 --onto draft --theirs""",
+  omnigraph cherry-pick team.omni 01K1F5J2Z3B4N5M6P7Q8R9S0T1 --onto draft
+  omnigraph cherry-pick team.omni launch --theirs --as ada""",
 )
 @graph_arguments("COMMIT")
 @click.option("--onto", metavar="BRANCH", default="main", help="Where to. Default: main.")
