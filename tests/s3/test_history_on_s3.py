@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from omnigraph.graph import init
@@ -15,7 +17,7 @@ def test_history_goes_on_below_forks_without_listing_all_branches(
     with init(place, "node Person { name: String @key  age: I32? }") as graph:
         commits = [run(graph, 'insert Person { name: "ada" }')]
         branches = ["main", "team/outer", "inner"]
-        for age, (source, name) in enumerate(zip(branches, branches[1:], strict=False)):
+        for age, (source, name) in enumerate(pairwise(branches)):
             graph.branches.create(name, source=source)
             text = f'update Person set {{ age: {age} }} where name = "ada"'
             commits.append(run(graph, text, name))
