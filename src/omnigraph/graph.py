@@ -257,6 +257,7 @@ class Graph:
         kinds: Collection[Literal["node", "edge"]] | None = None,
         types: Collection[str] | None = None,
         ops: Collection[Literal["insert", "update", "delete"]] | None = None,
+        since_base: bool = False,
     ) -> Diff:
         """Compare two states of the graph: what leads from the first to the second.
 
@@ -266,17 +267,22 @@ class Graph:
             kinds: Only nodes, or only edges.
             types: Only these node and edge types.
             ops: Only what was inserted, updated or deleted.
+            since_base: Compare `b` with what both come from, instead of with `a`: what `b` has
+                changed itself, and would bring to `a` by a merge.
 
         Raises:
-            NotFound: There is no such branch, commit or type.
+            NotFound: There is no such branch, commit or type, or they have no common history.
 
         Example:
             >>> print(g.diff("main", "draft").summary())
             +3 ~2 -1 Person, +12 Knows
         """
+        from omnigraph.merge.base import newest_base
         from omnigraph.merge.diff import Diff
 
         old, new = self._graph_state(a), self._graph_state(b)
+        if since_base:
+            old = newest_base(old, new)
         return Diff(old, new, kinds=kinds, types=types, ops=ops)
 
     def commit_changes(

@@ -486,3 +486,16 @@ def test_a_merge_repeated_with_its_idempotency_key_is_done_once(graph):
     again = graph.merge("draft", idempotency_key="k")
     assert again.commit.id == first.commit.id
     assert "eva" not in people(graph)
+
+
+def test_a_diff_since_the_base_is_what_a_merge_brings(tmp_path: Path) -> None:
+    with make(tmp_path) as graph:
+        graph.branches.create("draft")
+        run(graph, 'update Person set { age: 1 } where name = "ada"', "draft")
+        run(graph, 'update Person set { city: "Oslo" } where name = "bob"')
+        assert [c.id for c in graph.diff("main", "draft")] == ["ada", "bob"]
+        found = graph.diff("main", "draft", since_base=True)
+        assert [(c.id, c.properties) for c in found] == [("ada", ("age",))]
+        graph.merge("draft")
+        assert list(graph.diff("main", "draft", since_base=True)) == []
+        assert [c.id for c in graph.diff("draft", "main", since_base=True)] == ["bob"]

@@ -83,17 +83,22 @@ def layout_options(function: _Function) -> _Function:
     epilog="""\b
 Examples:
   omnigraph diff team.omni main draft
+  omnigraph diff team.omni main draft --since-base
   omnigraph diff team.omni main draft --type Person --op update
   omnigraph diff team.omni launch main --format side-by-side
   omnigraph diff team.omni main draft --format jsonl > changes.jsonl"""
 )
 @graph_arguments("A", "B")
+@click.option(
+    "--since-base", is_flag=True, help="Only what B has changed since both were the same."
+)
 @filter_options
 @layout_options
 @common_options
 def diff(
     words: tuple[str, ...],
     store: str | None,
+    since_base: bool,
     kinds: tuple[Any, ...],
     types: tuple[str, ...],
     ops: tuple[Any, ...],
@@ -109,12 +114,22 @@ def diff(
     `+3 ~2 -1 Person, +12 Knows`; then what was inserted (+), updated (~) and
     deleted (-). In updated texts the words are marked, by colours or as
     [-old-]{+new+}.
+
+    What A has changed itself is in it, too, the other way round. With
+    --since-base it is what B would bring to A by a merge.
     """
     output = Output(json=as_json)
     place, a, b = graph_and(words, store, "A", "B")
     chosen = checked_format(format, as_json)
     with reading(place) as graph:
-        found = graph.diff(a, b, kinds=kinds or None, types=types or None, ops=ops or None)
+        found = graph.diff(
+            a,
+            b,
+            kinds=kinds or None,
+            types=types or None,
+            ops=ops or None,
+            since_base=since_base,
+        )
         print_diff(output, found, chosen, limit=limit, full=full)
 
 
