@@ -17,7 +17,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 	@printf '\nThe first time, .venv is set up; that takes a minute or two.\n'
 
-demo: venv ## A graph of a million nodes and edges: load, search, branch, change
+demo: venv ## A graph of a million nodes and edges: load, search, branch, change, merge
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" scripts/demo
 
 test: venv ## Run the tests (ARGS="-k lint" picks some)

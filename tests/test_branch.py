@@ -33,6 +33,8 @@ def test_reads_and_writes_go_to_the_branch(graph: Graph) -> None:
     assert draft.explain(AGE).commit == made.id
     draft.load([{"name": "dee"}], type="Person")
     assert draft.snapshot().count("Person") == 4
+    page = draft.changes(start=f"after:{made.id}")
+    assert [(c.operation, c.id) for c in page.commits[0].changes] == [("insert", "dee")]
     assert [c.id for c in draft.commits(actor="bot", limit=1)] == [made.id]
     assert graph.snapshot().commit == main
 

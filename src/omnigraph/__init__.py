@@ -67,8 +67,10 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.check import CheckResult, Problem
     from omnigraph.maintenance.cleanup import CleanedPlace, CleanupResult
     from omnigraph.merge.apply import MergeResult
+    from omnigraph.merge.blame import BlamedProperty
     from omnigraph.merge.conflicts import Conflict, read_resolutions, write_resolutions
     from omnigraph.merge.diff import Diff, DiffSummary, EntityChange, TypeSummary
+    from omnigraph.merge.entity_history import EntityVersion
     from omnigraph.merge.feed import Baseline, ChangePage, CommitChanges
     from omnigraph.pipeline.export import ExportResult
     from omnigraph.pipeline.load import LoadResult
@@ -88,6 +90,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AlreadyExists",
     "Baseline",
+    "BlamedProperty",
     "BlobStat",
     "BlobStream",
     "Branch",
@@ -109,6 +112,7 @@ __all__ = [
     "EdgeType",
     "EmbeddingError",
     "EntityChange",
+    "EntityVersion",
     "ExplainedStep",
     "Explanation",
     "ExportResult",
@@ -198,10 +202,12 @@ _HOMES = {
     "Baseline": "omnigraph.merge.feed",
     "ChangePage": "omnigraph.merge.feed",
     "CommitChanges": "omnigraph.merge.feed",
+    "BlamedProperty": "omnigraph.merge.blame",
     "Conflict": "omnigraph.merge.conflicts",
     "Diff": "omnigraph.merge.diff",
     "DiffSummary": "omnigraph.merge.diff",
     "EntityChange": "omnigraph.merge.diff",
+    "EntityVersion": "omnigraph.merge.entity_history",
     "MergeResult": "omnigraph.merge.apply",
     "TypeSummary": "omnigraph.merge.diff",
     "read_resolutions": "omnigraph.merge.conflicts",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import UsageError
@@ -15,6 +15,7 @@ from omnigraph.snapshots import Snapshot
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
     from omnigraph.merge.apply import MergeResult
+    from omnigraph.merge.feed import ChangePage
     from omnigraph.pipeline.load import LoadResult
     from omnigraph.writes.mutate import MutationResult
 
@@ -90,6 +91,21 @@ class Branch:
         """Tell how a query is run; see `Graph.explain`."""
         return self._graph.explain(
             text, name=name, params=params, branch=self.name, analyze=analyze, path=path
+        )
+
+    def changes(
+        self,
+        *,
+        start: str | None = None,
+        cursor: str | None = None,
+        kinds: Collection[Literal["node", "edge"]] | None = None,
+        types: Collection[str] | None = None,
+        ops: Collection[Literal["insert", "update", "delete"]] | None = None,
+        limit: int = 1000,
+    ) -> ChangePage:
+        """A page of its change feed; see `Graph.changes`."""
+        return self._graph.changes(
+            self.name, start=start, cursor=cursor, kinds=kinds, types=types, ops=ops, limit=limit
         )
 
     # --- writing ---

@@ -46,8 +46,10 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.check import CheckResult
     from omnigraph.maintenance.cleanup import CleanupResult
     from omnigraph.merge.apply import MergeResult
+    from omnigraph.merge.blame import BlamedProperty
     from omnigraph.merge.changes import GraphState
     from omnigraph.merge.diff import Diff
+    from omnigraph.merge.entity_history import EntityVersion
     from omnigraph.merge.feed import Baseline, ChangePage, Feed
     from omnigraph.pipeline.engine import Progress
     from omnigraph.pipeline.export import ByteSink, ExportResult
@@ -304,7 +306,7 @@ class Graph:
         from omnigraph.merge.diff import Diff
 
         found = self.commit(commit)
-        old, new = states_around(self._repository, found, found.branch)
+        old, new = states_around(self._repository, found)
         return Diff(old, new, kinds=kinds, types=types, ops=ops)
 
     def changes(
@@ -968,6 +970,55 @@ class Graph:
         text = message or f"cherry-pick {found.id}"
         options = WriteOptions(actor, text, if_commit, idempotency_key)
         return cherry_pick(repository, found, onto, settings, dry_run=dry_run, options=options)
+
+    def history(
+        self, type: str, id: str, *, branch: str = MAIN, limit: int | None = None
+    ) -> list[EntityVersion]:
+        """Every version of one node or edge on a branch, newest first.
+
+        Versions from before the branch was made are among them. A commit that only wrote it again
+        with equal values made no version; one that deleted it did. What was deleted and inserted
+        again has a version for each, and what is deleted now has a history, too.
+
+        Args:
+            type: The node or edge type.
+            id: The node or edge.
+            branch: The branch.
+            limit: Only so many of the newest.
+
+        Raises:
+            NotFound: There is no such branch or type, or never was such a node or edge.
+
+        Example:
+            >>> [(v.commit.actor, v.operation, v.properties) for v in g.history("Person", "Ada")]
+            [('ada', 'update', ('age',)), ('eve', 'insert', ())]
+        """
+        from omnigraph.merge.entity_history import entity_history
+
+        return entity_history(self._repository, type, id, branch, limit)
+
+    def blame(self, type: str, id: str, *, branch: str = MAIN) -> list[BlamedProperty]:
+        """Which commit has last set each property of a node or edge, as it is now on a branch.
+
+        The ends of an edge are among them. What came with a merge is told from the commit that was
+        merged, as long as its branch can be read.
+
+        Args:
+            type: The node or edge type.
+            id: The node or edge.
+            branch: The branch.
+
+        Raises:
+            NotFound: There is no such branch, type, node or edge; if it was deleted, the message
+                names the commit.
+
+        Example:
+            >>> [(p.property, p.value, p.commit.actor) for p in g.blame("Person", "Ada")]
+            [('name', 'Ada', 'eve'), ('age', 37, 'ada')]
+        """
+        from omnigraph.merge.blame import blame
+
+        return blame(self._repository, type, id, branch)
 
     def ensure_indices(self, branch: str = MAIN, *, actor: str | None = None) -> WriteResult:
         """Build the indexes that are missing, and let the others cover all rows, in one commit.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import shutil
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -90,17 +91,18 @@ def replay(graph: Graph, states: dict[str, Copy], limit: int) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(0)
 @pytest.mark.parametrize("seed", range(100, 120))
 def test_replays_of_many_histories(tmp_path, seed):
     graph = random_history(tmp_path, seed, 80)
     found = {commit.id: state_of(graph, commit.id) for commit in reversed(graph.commits())}
     for limit in (1, 3, 1000):
         replay(graph, found, limit)
-    for id, state in found.items():
-        baseline = state_of(graph, id)
-        apply(baseline, told_after(graph, id))
-        assert baseline == found[graph.commits(limit=1)[0].id]
-        assert state == found[id]
+    head = graph.commits(limit=1)[0].id
+    for id in list(found)[::9]:
+        copy = dict(found[id])
+        apply(copy, told_after(graph, id))
+        assert copy == found[head]
 
 
 def told_after(graph: Graph, commit: str) -> list[EntityChange]:
@@ -149,8 +151,10 @@ def test_a_merge_is_one_commit_with_all_that_it_brought(tmp_path):
     run(graph, 'update Person set { age: 1 } where name = "dan"', "draft")
     made = graph.merge("draft").commit
     (part,) = graph.changes(cursor=now.cursor).commits
+    assert made is not None
     assert (part.commit.id, part.is_complete) == (made.id, True)
-    assert [(c.operation, c.id, c.after["age"]) for c in part.changes] == [("insert", "dan", 1)]
+    (change,) = part.changes
+    assert (change.operation, change.id, (change.after or {})["age"]) == ("insert", "dan", 1)
 
 
 # --- pages ---
@@ -303,12 +307,13 @@ def test_a_cursor_of_another_graph_branch_or_filter_is_refused(history, tmp_path
         history.changes(cursor=cursor, types=["Person"])
     with pytest.raises(UsageError, match="belongs to the branch `main`, not to `draft`"):
         graph.changes("draft", cursor=cursor, types=["Person"])
-    for options, text in (
+    others: list[tuple[dict[str, Any], str]] = [
         ({}, r"types was \[Person\] and is all"),
         ({"types": ["Person", "Knows"]}, r"types was \[Person\] and is \[Knows, Person\]"),
         ({"types": ["Person"], "kinds": ["node"]}, r"kinds was \[node, edge\] and is \[node\]"),
         ({"types": ["Person"], "ops": ["delete"]}, r"ops was .* and is \[delete\]"),
-    ):
+    ]
+    for options, text in others:
         with pytest.raises(UsageError, match=text):
             graph.changes(cursor=cursor, **options)
     # The order does not matter.
@@ -343,13 +348,14 @@ def test_a_version_that_is_cleaned_up_is_a_gap_and_a_baseline_is_the_way_out(tmp
         cursor = graph.changes(start="now").cursor
         for age in range(3):
             run(graph, f'update Person set {{ age: {age} }} where name = "ada"')
-        gone = graph.snapshot(commit=graph.commits()[1].id)._state.by_name("Person")
+        tables = graph.snapshot(commit=graph.commits()[1].id).tables
+        (gone,) = (table for table in tables if table.name == "Person")
         place = graph.location
     file = Path(place) / version_path(gone.ref, gone.version)
     file.unlink()
     with open(place) as graph:
         first = graph.changes(cursor=cursor, limit=1)
-        assert [change.after["age"] for _, change in told(first)] == [0]
+        assert [(change.after or {})["age"] for _, change in told(first)] == [0]
         with pytest.raises(GapError, match=f"version {gone.version} of Person is cleaned up"):
             graph.changes(cursor=first.cursor)
         with pytest.raises(GapError):
@@ -410,16 +416,26 @@ def test_a_baseline_reads_a_few_rows_at_a_time_while_it_is_iterated(tmp_path, mo
     assert sum(read) == 40_000
 
 
-def test_a_baseline_of_a_branch_that_is_made_anew_meanwhile_fails(tmp_path):
+def test_a_baseline_of_a_branch_that_is_deleted_meanwhile_can_be_read_until_a_cleanup(tmp_path):
     graph = make(tmp_path)
     graph.branches.create("draft")
-    run(graph, 'insert Person { name: "dan" }', "draft")
-    found = iter(graph.baseline("draft"))
-    next(found)
+    own = run(graph, 'insert Person { name: "dan" }', "draft")
+    baseline = graph.baseline("draft")
+    # What was read stays in memory for a while, so that another one asks for it later.
+    unread = open(graph.location, mode="r").baseline("draft")
+    found = iter(baseline)
+    first = next(found)
     graph.branches.delete("draft")
     graph.branches.create("draft")
+    assert {"dan", "cy"} < {change.id for change in (first, *found)}
+    assert str(graph.commit_changes(own).summary()) == "+1 Person"
     with pytest.raises(GapError, match="made anew"):
-        list(found)
+        graph.changes("draft", cursor=baseline.cursor)
+    graph.cleanup(confirm=True, leftovers_older_than=timedelta(0))
+    with pytest.raises(GapError, match=r"version [0-9]+ of Person is cleaned up"):
+        list(unread)
+    with pytest.raises(NotFound):
+        graph.commit_changes(own)
 
 
 # --- single commits ---

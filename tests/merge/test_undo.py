@@ -202,8 +202,7 @@ def test_blobs_come_back_with_their_content(tmp_path):
     graph.revert(second)
     assert file() == b"one" * 9000
     assert graph.stat_blob("node", "Doc", "d", "proof").size == 1
-    gone = graph.mutate('query q() { delete Doc where title = "d" }').commit
-    graph.revert(gone.id)
+    graph.revert(run(graph, 'delete Doc where title = "d"'))
     assert file() == b"one" * 9000
 
 

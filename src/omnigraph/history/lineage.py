@@ -68,6 +68,10 @@ class Lineage:
             self._low, self._width = low, self._width * 2
             return True
 
+    def own(self, id: str) -> Commit | None:
+        """A commit that is here and not below, if it is in memory."""
+        return self._commits.get(id)
+
     def known(self, id: str) -> Commit | None:
         """A commit, if it is in memory."""
         found = self._commits.get(id)

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
 from msgspec import Struct, field
@@ -31,6 +32,8 @@ FORMAT_KEY = "omnigraph:internal_schema_version"
 FORMAT = 3
 #: Which graph a manifest is of, however its folder is moved, copied or restored.
 GRAPH_KEY = "omnigraph:graph_id"
+#: Of at most so many ids a commit notes that it has touched them.
+_MARKED_IDS = 32
 
 SCHEMA = pa.schema(
     [
@@ -128,6 +131,9 @@ class Commit(Struct, frozen=True):
         request_digest: What tells the request from others with its idempotency key.
         merged: Of a merge, the commits that came with it: their branch and their parents. They
             tell what was merged after the branch they were made on is gone.
+        deleted: How many rows it has deleted; None when that is not known.
+        touched: Marks of the ids that it has inserted, replaced or deleted (see `id_marks`); None
+            when they are many, or not known.
     """
 
     id: str
@@ -146,6 +152,8 @@ class Commit(Struct, frozen=True):
     before: Mapping[TableIdentity, tuple[int, str | None]] = field(
         default_factory=lambda: MappingProxyType({})
     )
+    deleted: int | None = None
+    touched: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Give the commit as plain values."""
@@ -320,11 +328,24 @@ def commit_row(commit: Commit) -> dict[str, Any]:
     return {
         "object_id": commit.id,
         "object_type": COMMIT,
+        # These two are columns of their own, so that few commits have to be read for an entity.
+        "location": commit.touched,
+        "row_count": commit.deleted,
         "metadata": json.dumps(details, separators=(",", ":")),
         "table_key": "",
         "table_version": commit.manifest_version,
         "table_branch": commit.branch,
     }
+
+
+def id_marks(ids: Collection[str]) -> str | None:
+    """What a commit notes of the ids that it has touched; None when they are too many for that.
+
+    A mark tells an id from nearly all others, and is much shorter than most.
+    """
+    if len(ids) > _MARKED_IDS:
+        return None
+    return " ".join(sorted({f"{crc32(id.encode('utf-8', 'surrogatepass')):08x}" for id in ids}))
 
 
 def archived_row(commit: Commit, version: int) -> dict[str, Any]:
@@ -417,6 +438,8 @@ def parse_commit(row: dict[str, Any]) -> Commit:
         MappingProxyType(
             {TableIdentity.parse(i): _before(c) for i, c in details["changes"].items() if c[3:]}
         ),
+        row["row_count"],
+        row["location"],
     )
 
 

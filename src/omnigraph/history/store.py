@@ -12,6 +12,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct, structs
 
@@ -428,7 +429,7 @@ class History:
         """
         for branch in within:
             with suppress(NotFound):
-                found = self.lineage(branch).known(id)
+                found = self.lineage(branch).own(id)
                 if found is not None:
                     return branch, found
         where = "object_id = '{}'".format(id.replace("'", "''"))
@@ -436,9 +437,11 @@ class History:
             # A branch may be deleted while it is looked through.
             with suppress(NotFound):
                 for row in self._ledger.rows(native(branch), where).to_pylist():
-                    if row["object_type"] in (COMMIT, ARCHIVED):
-                        home = branch if row["object_type"] == COMMIT else ARCHIVE
-                        return home, parse_commit(row)
+                    if row["object_type"] == COMMIT:
+                        return branch, parse_commit(row)
+                    # A branch that was made since has a copy of the archive, which no cleanup sees.
+                    if row["object_type"] == ARCHIVED and branch == MAIN:
+                        return ARCHIVE, parse_commit(row)
         raise NotFound(f"there is no commit {id}")
 
     def home(self, id: str, within: Sequence[str] = ()) -> str | None:
@@ -552,6 +555,10 @@ class History:
             MappingProxyType({commit.branch: id}),
             MappingProxyType({}),
         )
+
+    def rows(self, branch: str, where: str) -> pa.Table:
+        """The rows that a branch's manifest has, and that match a filter; of `ARCHIVE`, main's."""
+        return self._ledger.rows(None if branch == ARCHIVE else native(branch), where)
 
     def find_idempotent(self, branch: BranchState, key: str) -> Commit | None:
         """The commit that was made on a branch with an idempotency key.
@@ -742,7 +749,7 @@ class History:
 
     def branch_names(self) -> list[str]:
         """The names of all branches besides main, internal ones too."""
-        return sorted(self._ledger.branches())
+        return self._ledger.branch_names()
 
     def check_branch(self, name: str) -> None:
         """Check that there is such a branch, with a suggestion when there is not.
@@ -750,12 +757,11 @@ class History:
         Raises:
             NotFound: There is none.
         """
-        if name == MAIN:
+        if name == MAIN or (not is_internal(name) and self._ledger.branch(name) is not None):
             return
         names = [MAIN, *(n for n in self.branch_names() if not is_internal(n))]
-        if name not in names:
-            hint = did_you_mean(name, names)
-            raise NotFound(f"there is no branch `{name}`" + (f"; {hint}" if hint else ""))
+        hint = did_you_mean(name, names)
+        raise NotFound(f"there is no branch `{name}`" + (f"; {hint}" if hint else ""))
 
     def children(self, name: str) -> list[str]:
         """The branches that were forked from a branch."""
@@ -773,20 +779,21 @@ class History:
         """
         if branch == MAIN:
             return "", None
-        details = self._ledger.branches().get(branch)
-        if details is None or is_internal(branch):
+        details = None if is_internal(branch) else self._ledger.branch(branch)
+        if details is None:
             raise NotFound(f"there is no branch `{branch}`")
         return str(details["branch_identifier"]), details["parent_branch"] or MAIN
 
     def _effective_head(self, branch: str, parent: str | None, state: ManifestState) -> str:
         """A branch without a commit of its own has the head it was forked at."""
-        infos = self._ledger.branches() if parent is not None else {}
         name: str | None = branch
         while name is not None:
             if name in state.heads:
                 return state.heads[name]
-            details = infos.get(name)
-            name = None if details is None else (details["parent_branch"] or MAIN)
+            if name != branch:
+                details = self._ledger.branch(name)
+                parent = None if details is None else details["parent_branch"] or MAIN
+            name = parent
         raise ReadSetConflict(f"branch `{branch}` has no head; was it just deleted?")
 
 

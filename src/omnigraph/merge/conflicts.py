@@ -134,8 +134,9 @@ def read_resolutions(
         NotFound: There is no such file.
         UsageError: It cannot be understood.
     """
+    entries: Iterable[Any]
     if isinstance(source, str | os.PathLike):
-        entries, place = _read_file(Path(source)), f"{source}: "
+        entries, place = read_entries(source), f"{source}: "
     else:
         entries, place = source, ""
     found: dict[Key, Choice] = {}
@@ -149,11 +150,17 @@ def read_resolutions(
     return found
 
 
-def _read_file(path: Path) -> Iterable[Any]:
+def read_entries(path: str | os.PathLike[str]) -> list[Any]:
+    """Read what a resolution file has under `conflicts`.
+
+    Raises:
+        NotFound: There is no such file.
+        UsageError: It cannot be understood.
+    """
     import yaml
 
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+        data = yaml.safe_load(Path(path).read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise NotFound(f"{path}: no such file; give the file with the resolutions") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

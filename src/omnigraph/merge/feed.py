@@ -82,7 +82,7 @@ class Baseline:
     """All nodes and edges of a branch at one moment: iterate over them, as often as you like.
 
     They come as inserts: node types, then edge types, and in each in the order in which they are
-    stored. They are read while you iterate, a few at a time.
+    stored. They are read while you iterate, a few at a time, whatever others write meanwhile.
 
     Attributes:
         commit: The head of the branch at that moment.
@@ -100,7 +100,7 @@ class Baseline:
             if self._filter.wants(type) and self._state.has(type):
                 with _gaps(self._seen, self._state):
                     yield from all_rows(type, self._state.snapshot(type))
-                _confirm(self._state.repository, self._seen)
+                self._state.repository.history.confirm(self._seen.epoch)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the commit and the cursor as plain values."""
@@ -166,7 +166,9 @@ class Feed:
     def baseline(self, branch: str, wanted: ChangeFilter) -> Baseline:
         """All entities of a branch, and the cursor after them; see `Graph.baseline`."""
         seen = self._repository.history.read(branch)
-        commit = self._repository.history.lineage(branch).commits[seen.head]
+        commit = next(self._chain(seen), None)
+        if commit is None:
+            raise NotFound(f"the branch `{branch}` was just deleted, and made anew")
         cursor = write_cursor(_origin(seen, wanted), Position(seen.head))
         state = GraphState(self._repository, seen.head, branch, seen.state)
         return Baseline(commit, cursor, state, seen, wanted)
@@ -202,8 +204,9 @@ class Feed:
             if is_read:
                 break
         else:
-            if position.commit or following[-1].parents:
-                missing = position.commit or following[-1].parents[0]
+            oldest = following[-1] if following else None
+            if position.commit or oldest is None or oldest.parents:
+                missing = position.commit or (seen.head if oldest is None else oldest.parents[0])
                 raise gap(seen.name, f"the commit {missing} is not in its history any more")
         return list(reversed(following))
 

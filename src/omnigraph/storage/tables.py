@@ -20,7 +20,8 @@ from lance import LanceDataset, LanceOperation, Transaction
 from lance.commit import CommitConflictError
 from lance.dataset import Session  # type: ignore[attr-defined]
 
-from omnigraph.errors import ReadSetConflict
+from omnigraph.errors import NotFound, ReadSetConflict
+from omnigraph.storage.branch_files import branch_details
 from omnigraph.storage.columns import NewColumn, stage_schema
 from omnigraph.storage.compaction import stage_compaction
 from omnigraph.storage.datasets import open_dataset, settled
@@ -166,6 +167,22 @@ class Tables:
         with table_errors(TableRef(path)):
             return self._dataset(path).branches.list()
 
+    def has_branch(self, path: str, name: str) -> bool:
+        """True when a table has a branch of this name."""
+        return branch_details(Objects.at(self.location), path, name) is not None
+
+    def origin(self, fork: TableRef) -> tuple[TableRef, int]:
+        """What a branch of a table was forked from, and at which version. It has later ones.
+
+        Raises:
+            NotFound: The table has no such branch.
+        """
+        assert fork.branch is not None
+        details = branch_details(Objects.at(self.location), fork.path, fork.branch)
+        if details is None:
+            raise NotFound(f"table {fork.path} has no branch {fork.branch}")
+        return TableRef(fork.path, details["parent_branch"]), int(details["parent_version"])
+
     def create_branch(self, source: TableRef, version: int, name: str) -> None:
         """Fork a table at a version. Copies nothing."""
         with table_errors(source):
@@ -179,6 +196,10 @@ class Tables:
         Raises:
             StorageError: A branch to `keep` was made from it; nothing was deleted.
         """
+        if not self.has_branch(path, name):
+            # Lance does not delete a branch that another one was made from.
+            clear_fork(self.location, path, name)
+            return
         with table_errors(TableRef(path, name)):
             dataset = self._dataset(path)
             known = dataset.branches.list()
@@ -197,10 +218,9 @@ class Tables:
         Fine when it is not listed. Unlike `delete_branch`, it spares branches below its name.
         """
         with table_errors(TableRef(path, name)):
-            dataset = self._dataset(path)
-            if name in dataset.branches.list():
+            if self.has_branch(path, name):
                 refuse_links_to(self.location, [TableRef(path, name).folder], last=True)
-                _delete_listed(dataset, name)
+                _delete_listed(self._dataset(path), name)
 
     # --- staging ---
 

@@ -20,7 +20,7 @@ from msgspec import structs
 from omnigraph import failpoints
 from omnigraph.compute.ulids import mint_ulids, new_ulid
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError
-from omnigraph.history.manifest import Commit, PublishedTable
+from omnigraph.history.manifest import Commit, PublishedTable, id_marks
 from omnigraph.history.repository import Repository
 from omnigraph.history.store import BranchState
 from omnigraph.history.touched import Touched
@@ -319,9 +319,11 @@ def _effects(
     confirmed: list[PlannedCommit] = []
     published: list[list[PublishedTable]] = []
     touched: list[Touched] = []
+    landed: list[list[StagedWrite]] = []
     for job, planned in zip(jobs, sidecar.commits, strict=True):
         done: list[SidecarTable] = []
         notes = iter(planned.tables)
+        landed.append([])
         for item in job.prepared.tables:
             lock.check()
             if item.ref in newest:
@@ -335,6 +337,7 @@ def _effects(
                 staged = repository.tables.in_room(staged)
             made = _commit_table(repository, lock, staged, next(notes))
             done.append(made)
+            landed[-1].append(staged)
             newest[item.ref] = as_published(made)
             if item.change.footprint is not None:
                 ids = tuple(set(_ids(item.change.footprint)))
@@ -346,11 +349,30 @@ def _effects(
     sidecar.store(repository.objects)
     failpoints.hit("write.confirmed")
     commits = repository.history.completed(now, planned_commits(sidecar, now, published))
+    commits = [
+        _with_notes(commit, job.prepared.tables, writes)
+        for commit, job, writes in zip(commits, jobs, landed, strict=True)
+    ]
     lock.check()
     failpoints.hit("write.publishing")
     repository.history.publish(now, commits, newest.values(), touched)
     failpoints.hit("write.published")
     return commits
+
+
+def _with_notes(
+    commit: Commit, tables: Sequence[PreparedTable], writes: Sequence[StagedWrite]
+) -> Commit:
+    """A commit that tells how many rows it has deleted, and which ids it has touched."""
+    deleted = sum(write.rows_deleted for write in writes)
+    ids: set[str] = set()
+    for item, write in zip(tables, writes, strict=True):
+        if write.kind == "indices":
+            continue
+        if item.change.footprint is None:
+            return structs.replace(commit, deleted=deleted)
+        ids.update(_ids(item.change.footprint))
+    return structs.replace(commit, deleted=deleted, touched=id_marks(ids))
 
 
 def _commit_table(
