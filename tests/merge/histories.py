@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import copy
 import json
+import random
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +18,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
-from omnigraph.errors import MergeConflicts
+from omnigraph.errors import ConflictError, MergeConflicts, UsageError
 from omnigraph.graph import Graph, init, open
 from omnigraph.merge.apply import MergeResult
 from omnigraph.snapshots import Snapshot
@@ -66,7 +68,7 @@ SLOTS: tuple[Entity, ...] = (
     *(("Wrote", json.dumps([p, n], separators=(",", ":"))) for p in PEOPLE[:2] for n in NOTES),
 )
 EMAILS = (None, "x", "y")
-BRANCHES = ("main", "b1", "b2", "b3", "b4")
+BRANCHES = ("main", "b1", "b2", "b3")
 #: How a merge settles conflicts: granularity, the side that wins, and which resolutions there are.
 WAYS: tuple[tuple[str, str | None, str], ...] = (
     ("property", None, "none"),
@@ -207,6 +209,7 @@ class World:
     model: Histories
     ids: list[str]
     checked: int = 0
+    made_from: dict[str, str] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
     def run(self, steps: Sequence[Step]) -> None:
@@ -233,33 +236,68 @@ class World:
             name = self.branch(source)
             self.graph.branches.create(free[0], source=name)
             self.model.heads[free[0]] = self.model.heads[name]
+            self.made_from[free[0]] = name
 
-    def do_merge(self, source: int, into: int, way: int, plan: int, back: int = 0) -> None:
+    def do_delete(self, branch: int) -> None:
+        name = self.branch(branch)
+        if name == "main":
+            return
+        if name in self.made_from.values():
+            with pytest.raises(ConflictError):
+                self.graph.branches.delete(name)
+            return
+        self.graph.branches.delete(name)
+        del self.model.heads[name], self.made_from[name]
+        self._count("branches deleted")
+
+    def do_merge(self, source: int, into: int, way: int, back: int = 0) -> None:
         """Merge a branch, or what it was some commits ago."""
-        other = self.model.heads[self.branch(source)]
+        name, other = self.branch(source), self.model.heads[self.branch(source)]
         for _ in range(back):
             other = next(iter(self.model.parents[other]), other)
-        name = self.branch(source)
         if name != self.branch(into):
-            self._merge(self.ids[other] if back else name, other, self.branch(into), way, plan)
+            self._merge(self.ids[other] if back else name, other, self.branch(into), way)
 
-    def do_meet(self, one: int, other: int, mine: Edits, theirs: Edits, way: int, plan: int) -> None:
-        """Edit two branches and merge one into the other."""
-        self.do_edit(one, mine)
-        self.do_edit(other, theirs)
-        self.do_merge(other, one, way, plan)
+    def do_join(self, commit: int, into: int, way: int) -> None:
+        """Merge any commit, also of a branch that was deleted."""
+        other = self._commit(commit)
+        self._merge(self.ids[other], other, self.branch(into), way)
 
-    def do_cross(self, one: int, other: int, mine: Edits, theirs: Edits, way: int) -> None:
-        """Edit two branches and merge each into the other one as it was before."""
-        names = self.branch(one), self.branch(other)
-        if names[0] != names[1]:
-            self.do_edit(one, mine)
-            self.do_edit(other, theirs)
-            heads = [self.model.heads[name] for name in names]
-            self._merge(names[1], heads[1], names[0], way, way)
-            self._merge(self.ids[heads[0]], heads[0], names[1], way + 1, way)
+    def do_revert(self, branch: int, commit: int, way: int) -> None:
+        self._do_again("revert", self.branch(branch), self._commit(commit), way)
 
-    def _merge(self, name: str, other: int, into: str, way: int, plan: int) -> None:
+    def do_pick(self, branch: int, commit: int, way: int) -> None:
+        self._do_again("cherry_pick", self.branch(branch), self._commit(commit), way)
+
+    def _do_again(self, verb: str, branch: str, commit: int, way: int) -> None:
+        """Undo a commit, or do it once more."""
+        states, parents = self.model.states, self.model.parents[commit]
+        id = self.ids[commit]
+        if not parents:
+            with pytest.raises(UsageError):
+                getattr(self.graph, verb)(id)
+            return
+        before, after = states[parents[0]], states[commit]
+        outcome = "picked"
+        if verb == "revert":
+            before, after, outcome = after, before, "reverted"
+
+        def call(**given: Any) -> MergeResult:
+            where = {"branch" if verb == "revert" else "onto": branch}
+            return getattr(self.graph, verb)(id, **where, **given)  # type: ignore[no-any-return]
+
+        self._count(verb)
+        made = self._apply(call, branch, dict(before), after, way, outcome)
+        if made is not None:
+            self.ids.append(made[0])
+            self.model.commit(branch, made[1])
+
+    def _commit(self, number: int) -> int:
+        """A commit; the last ones more often."""
+        count = len(self.ids)
+        return count - 1 - number % min(count, 8 if number % 2 else count)
+
+    def _merge(self, name: str, other: int, into: str, way: int) -> None:
         model, head = self.model, self.model.heads[into]
         bases = model.bases(head, other)
         if bases == [other]:
@@ -272,8 +310,7 @@ class World:
 
         base = model.base(bases)
         self._count("criss-cross" if len(bases) > 1 else "one base")
-        options, theirs = WAYS[way % len(WAYS)], model.states[other]
-        made = self._apply(call, into, base, theirs, options, outcome, bool(plan % 2))
+        made = self._apply(call, into, base, model.states[other], way, outcome)
         if made is not None:
             self.ids.append(made[0])
             model.commit(into, made[1], other)
@@ -284,12 +321,11 @@ class World:
         branch: str,
         base: dict[Entity, Any],
         theirs: State,
-        options: tuple[str, str | None, str],
-        planned: str,
-        plan: bool,
+        way: int,
+        outcome: str,
     ) -> tuple[str, State] | None:
         """Merge on both sides and compare; gives the commit and the state, if there are."""
-        granularity, prefer, how = options
+        granularity, prefer, how = WAYS[way % len(WAYS)]
         head = self.model.heads[branch]
         ours = self.model.states[head]
         choices: dict[Key, Any] = {}
@@ -300,10 +336,12 @@ class World:
         given: dict[str, Any] = {"granularity": granularity, "prefer": prefer}
         if choices:
             given["resolutions"] = [entry(key, choice) for key, choice in choices.items()]
-        if plan:
+        if outcome in ("picked", "reverted") and expected.state == ours:
+            outcome = "already_up_to_date"
+        if way // len(WAYS) % 2:
             result = call(dry_run=True, **given)
             assert result.commit is None
-            assert result.outcome == ("conflicts" if expected.is_open else planned)
+            assert result.outcome == ("conflicts" if expected.is_open else outcome)
             compare_conflicts(result.conflicts, expected.conflicts, expected)
             self._compare_tables(result, ours, expected, choices)
         if expected.is_open:
@@ -318,13 +356,16 @@ class World:
             assert self.graph.snapshot(branch).commit == self.ids[head]
             return None
         result = call(**given)
-        assert result.outcome == planned
+        assert result.outcome == outcome
         assert result.conflicts == ()
         self._compare_tables(result, ours, expected, choices)
         settled = {c.key for c in result.settled if c.kind != "UniqueViolation"}
         assert_equal_keys(settled, expected.settled)
         for conflict in result.settled:
             self._count(f"settled {conflict.kind}")
+        if outcome == "already_up_to_date":
+            assert result.commit is None
+            return None
         assert result.commit is not None
         return result.commit.id, expected.state
 
@@ -366,8 +407,9 @@ class World:
             assert snapshot.commit == self.ids[head], branch
             assert reader.state(snapshot) == model.states[head], branch
         for number in range(self.checked, len(self.ids)):
+            id = self.ids[number]
             expected = tuple(self.ids[parent] for parent in model.parents[number])
-            assert parents[self.ids[number]] == expected
+            assert (parents.get(id) or self.graph.commit(id).parents) == expected
         latest = len(self.ids) - 1
         self.compare_diff(latest // 2, latest)
         self.checked = len(self.ids)
@@ -463,6 +505,59 @@ def assert_equal_keys(told: set[Any], expected: dict[Key, Conflict]) -> None:
     assert found == wanted
 
 
+# --- random steps ---
+
+
+def random_steps(seed: int, rounds: int) -> list[Step]:
+    """A history by its seed: some rounds of a few steps each, and sometimes something else."""
+    chance = random.Random(seed)
+
+    def number() -> int:
+        return chance.randrange(60)
+
+    def edit(branch: int) -> Step:
+        count = chance.randrange(2, 9)
+        return ("edit", branch, [(number(), chance.randrange(5), number()) for _ in range(count)])
+
+    found: list[Step] = []
+    for _ in range(rounds):
+        one = chance.randrange(3)
+        other = one + chance.randrange(1, 3)
+        match chance.choice(("meet", "meet", "meet", "cross", "cross", "cross", "again", "name")):
+            case "meet":
+                found += [edit(one), edit(other), ("merge", other, one, number())]
+            case "cross":
+                found += [edit(one), edit(other), ("merge", other, one, number()),
+                          ("merge", one, other, number(), 1)]  # fmt: skip
+            case "again":
+                again = chance.choice(("revert", "pick", "pick", "join"))
+                first = (number(), number())
+                found.append((again, *first, number()))
+            case "name":
+                found.append(chance.choice((("create", number()), ("delete", number()))))
+                found += [edit(number()), ("merge", number(), number(), number())]
+    return found
+
+
+def shortest(steps: list[Step], fails: Callable[[list[Step]], bool]) -> list[Step]:
+    """A shorter history that fails as well: none of its steps and edits can be left out."""
+    is_shorter = True
+    while is_shorter:
+        is_shorter = False
+        for place in range(len(steps) - 1, -1, -1):
+            tries = [[]]
+            if steps[place][0] == "edit":
+                name, branch, edits = steps[place]
+                less = [[*edits[:n], *edits[n + 1 :]] for n in range(len(edits))]
+                tries += [[(name, branch, each)] for each in less if each]
+            for each in tries:
+                shorter = [*steps[:place], *each, *steps[place + 1 :]]
+                if fails(shorter):
+                    steps, is_shorter = shorter, True
+                    break
+    return steps
+
+
 # --- beginnings ---
 
 
@@ -476,6 +571,7 @@ class Beginning:
     place: Path
     model: Histories
     ids: list[str]
+    made_from: dict[str, str]
 
     @contextmanager
     def copied(self) -> Iterator[World]:
@@ -483,7 +579,8 @@ class Beginning:
             place = Path(folder) / "graph"
             shutil.copytree(self.place, place)
             with open(place) as graph:
-                yield World(graph, copy.deepcopy(self.model), list(self.ids), len(self.ids))
+                model, count = copy.deepcopy(self.model), len(self.ids)
+                yield World(graph, model, list(self.ids), count, dict(self.made_from))
 
 
 def fast_place() -> str | None:
@@ -500,4 +597,4 @@ def begin(place: Path, steps: Sequence[Step]) -> Beginning:
         world.ids.append(write(graph, "main", {}, START))
         model.commit("main", START)
         world.run([("create", 0), ("create", 0), *steps])
-    return Beginning(place / "graph", model, world.ids)
+    return Beginning(place / "graph", model, world.ids, world.made_from)

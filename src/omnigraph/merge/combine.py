@@ -8,7 +8,7 @@ taken from that side.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -283,13 +283,16 @@ class _Combination:
         type = self.view.type(conflict.type)
         if isinstance(choice, Given):
             return self._give(type, conflict, choice)
-        progress = False
-        for name, id in self._involved(type, conflict):
-            pins = self.pins.setdefault(name, {})
-            if id not in pins:
-                pins[id] = choice
-                progress = True
-        return progress
+        return any(
+            self._pin(entities, choice) for entities in self._involved(type, conflict, choice)
+        )
+
+    def _pin(self, entities: list[Entity], side: Side) -> bool:
+        """Take rows from a side; False when all of them were settled before."""
+        before = sum(map(len, self.pins.values()))
+        for name, id in entities:
+            self.pins.setdefault(name, {}).setdefault(id, side)
+        return sum(map(len, self.pins.values())) > before
 
     def _give(self, type: Type, conflict: Conflict, choice: Given) -> bool:
         given = self.given.setdefault(type.name, {})
@@ -303,23 +306,31 @@ class _Combination:
         given[place] = typed.value
         return True
 
-    def _involved(self, type: Type, conflict: Conflict) -> list[Entity]:
-        """Everything that takes part in a broken rule."""
-        found = [(type.name, conflict.id)]
+    def _involved(self, type: Type, conflict: Conflict, side: Side) -> Iterator[list[Entity]]:
+        """What takes part in a broken rule; a second portion if the first one does not help.
+
+        Nothing else is taken from a side: what the other one has changed there would be lost.
+        """
+        this = (type.name, conflict.id)
         match conflict.kind:
             case "UniqueViolation":
-                found += [(type.name, id) for id in sorted(self._others.get(conflict.key, ()))]
+                others = sorted(self._others.get(conflict.key, ()))
+                yield [this, *((type.name, id) for id in others)]
             case "OrphanEdge":
                 assert isinstance(type, EdgeType)
                 node = type.source if conflict.property == ENDS[0] else type.target
-                ends = {conflict.base, conflict.ours, conflict.theirs} - {None}
-                found += [(node, id) for id in sorted(ends)]
+                ends = {"base": conflict.base, "ours": conflict.ours, "theirs": conflict.theirs}
+                end = ends[side]
+                yield [this] if end is None else [this, (node, end)]
             case "CardinalityViolation":
                 assert isinstance(type, EdgeType)
                 sides = ("base", "ours", "theirs")
                 edges = {id for s in sides for id in self._edges_from(type, conflict.id, s)}
-                found = [(type.source, conflict.id), *((type.name, id) for id in sorted(edges))]
-        return found
+                yield [(type.name, id) for id in sorted(edges)]
+                # A new node that must have edges, and that the side has not.
+                yield [(type.source, conflict.id)]
+            case _:
+                yield [this]
 
 
 # --- parts ---

@@ -13,7 +13,6 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.compute.equality import unequal
 from omnigraph.compute.keys import PHYSICAL_ENDS
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, UsageError
@@ -285,9 +284,10 @@ def _known_types(catalog: Catalog, given: Collection[str] | None) -> tuple[str, 
 
 
 def _is_same(left: Any, right: Any) -> bool:
-    if (left is None) != (right is None):
-        return False
-    return left is None or left == right or not unequal(pa.array([left]), pa.array([right])).any()
+    """Typed equality of two values of one property; NaN equals NaN."""
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_is_same, left, right))
+    return bool(left == right or (left != left and right != right))
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:

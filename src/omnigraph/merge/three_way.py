@@ -197,14 +197,13 @@ class _Merge:
     def conflicts(self, granularity: Granularity, settled: Bools) -> list[tuple[RowConflict, int]]:
         """All conflicts in the order of ids and columns, each with the place of its row."""
         found: list[tuple[int, int, RowConflict]] = []
-        whole = (self.rows_divergent | self.delete_vs_update) & ~settled
-        for place in np.flatnonzero(whole).tolist():
-            kind = self._kind(place)
-            if self.delete_vs_update[place]:
-                kind = "DeleteVsUpdate"
-            values = [self._row(side, place) for side in (_BASE, _OURS, _THEIRS)]
-            id = self.ids[place].as_py()
-            found.append((place, -1, RowConflict(kind, id, None, *values)))
+        whole = np.flatnonzero((self.rows_divergent | self.delete_vs_update) & ~settled)
+        if len(whole):
+            ids = self.ids.take(pa.array(whole)).to_pylist()
+            sides = [self._rows(side, whole) for side in (_BASE, _OURS, _THEIRS)]
+            for place, id, *values in zip(whole.tolist(), ids, *sides, strict=True):
+                kind = "DeleteVsUpdate" if self.delete_vs_update[place] else self._kind(place)
+                found.append((place, -1, RowConflict(kind, id, None, *values)))
         for order, name in enumerate(self.columns):
             places = np.flatnonzero(self.divergent[name] & ~settled)
             if not len(places):
@@ -247,8 +246,11 @@ class _Merge:
             if to_base.any():
                 moved |= to_base & unequal(self.sides[_OURS][name], self.sides[_BASE][name])
             written |= moved
-        for place, _ in self.given:
-            written[place] = self.present[place]
+        for (place, name), value in self.given.items():
+            # A value that is there already is nothing to write.
+            mine = self.sides[_OURS][name].slice(place, 1)
+            if self.present[place] and unequal(pa.array([value], mine.type), mine)[0]:
+                written[place] = True
         at = pa.array(np.flatnonzero(written))
         columns = {name: self._column(name, at, written) for name in self.columns}
         rows = pa.table({"id": self.ids.take(at), **columns})
@@ -283,11 +285,11 @@ class _Merge:
     def _kind(self, place: int) -> str:
         return "DivergentUpdate" if self.there[_BASE][place] else "DivergentInsert"
 
-    def _row(self, side: int, place: int) -> dict[str, Any] | None:
-        if not self.there[side][place]:
-            return None
-        rows = self.sides[side].select(self.columns).slice(int(place), 1).to_pylist()
-        return dict(rows[0])
+    def _rows(self, side: int, places: npt.NDArray[np.int64]) -> list[dict[str, Any] | None]:
+        """Whole rows of a side; None where it has none."""
+        rows = self.sides[side].select(self.columns).take(pa.array(places)).to_pylist()
+        there = self.there[side][places].tolist()
+        return [row if is_there else None for row, is_there in zip(rows, there, strict=True)]
 
     def _places(self, wanted: Mapping[str, Any]) -> list[tuple[int, str]]:
         if not wanted:
