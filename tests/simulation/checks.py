@@ -52,7 +52,7 @@ class _History:
             ancestry.add(commit.id, commit.parents, ancestry.states[before])
             if commit.actor != ACTOR:
                 operation = self.run.operations[commit.message or ""]
-                assert operation.branch == note.branch
+                assert operation.branch == note.branch, f"{operation.name} is on {note.branch}"
                 ancestry.states[commit.id] = self.outcome(operation, commit.parents)
 
     def outcome(self, operation: Operation, parents: tuple[str, ...]) -> State:
@@ -60,10 +60,13 @@ class _History:
         try:
             if not isinstance(operation, MergeInto):
                 return operation.apply(self.ancestry.states[parents[0]])
-            merge = self.ancestry.merged(*parents, operation.prefer)
+            ours, theirs = parents
+            merge = self.ancestry.merged(ours, theirs, operation.prefer)
         except Refused as refused:
             raise AssertionError(f"{operation.name} breaks a rule: {refused}") from None
-        assert operation.prefer is not None or not merge.has_conflicts, f"{operation.name} conflicts"
+        assert operation.prefer is not None or not merge.has_conflicts, (
+            f"{operation.name} conflicts"
+        )
         return merge.state
 
     def is_gone(self, commit: str, step: int) -> bool:
@@ -102,7 +105,9 @@ def _check_commits(history: _History) -> None:
     records = [r for r in history.notes.records if r.ended is not None]
     for record in records:
         name = record.operation.name
-        repeated = [r for r in history.notes.records if r.operation.name == name and r is not record]
+        repeated = [
+            r for r in history.notes.records if r.operation.name == name and r is not record
+        ]
         steps = {n.commit.id: n.step for n in history.notes.published if n.commit.message == name}
         commit = record.answer.commit if record.answer is not None else None
         if commit is None:
@@ -144,7 +149,7 @@ def _check_record(history: _History, record: Record) -> None:
     if isinstance(refusal, ReadSetConflict):
         assert _is_disturbed(history, record), f"{name} was alone: {refusal}"
     elif type(refusal) is ConflictError:
-        assert isinstance(operation, Drop)
+        assert isinstance(operation, Drop), f"{name}: {refusal}"
 
 
 def _check_merge(history: _History, record: Record, ours: list[str]) -> None:
@@ -153,7 +158,7 @@ def _check_merge(history: _History, record: Record, ours: list[str]) -> None:
     theirs = [head for head in history.heads(operation.source, record) if head is not None]
     ancestry, pairs = history.ancestry, list(product(ours, theirs))
     if isinstance(record.refusal, MergeConflicts):
-        assert operation.prefer is None
+        assert operation.prefer is None, f"{operation.name}: {record.refusal}"
         assert any(ancestry.merged(o, t, None).has_conflicts for o, t in pairs), (
             f"{operation.name}: {record.refusal}"
         )
@@ -163,7 +168,8 @@ def _check_merge(history: _History, record: Record, ours: list[str]) -> None:
         mine, other = ancestry.parents[answer.commit]
         is_ahead = ancestry.bases(mine, other) == [mine]
         repeated = sum(r.operation is operation for r in history.notes.records) > 1
-        assert repeated or answer.outcome == ("fast_forward" if is_ahead else "merged")
+        wanted = "fast_forward" if is_ahead else "merged"
+        assert repeated or answer.outcome == wanted, f"{operation.name}: {answer.outcome}"
 
 
 def _is_refused(operation: Operation, state: State) -> bool:
@@ -175,8 +181,10 @@ def _is_refused(operation: Operation, state: State) -> bool:
 
 
 def _affected(before: State, after: State, operation: Operation) -> tuple[int, int]:
-    """How many people and edges an operation has touched, also those that it set to what they were."""
-    people = {n for n in {*before.people, *after.people} if before.people.get(n) != after.people.get(n)}
+    """How many people and edges were touched, also those that were set to what they were."""
+    people = {
+        n for n in {*before.people, *after.people} if before.people.get(n) != after.people.get(n)
+    }
     people |= {getattr(operation, "person", "")} & ({*before.people} | {*after.people})
     return len(people), len(before.edges.keys() ^ after.edges.keys())
 
@@ -193,29 +201,36 @@ def _is_disturbed(history: _History, record: Record) -> bool:
 
 def _check_graph(history: _History, graph: Graph) -> None:
     """The graph is sound, and everything that is left of the history reads as it says."""
-    repository = graph._repository
-    assert list_sidecars(repository.objects) == []
+    left = list_sidecars(graph._repository.objects)
+    assert not left, f"sidecars are left: {left}"
     last: dict[str, tuple[str, str | None]] = {}
     for move in history.notes.moves:
         last[move.branch] = (move.identity, move.head)
     wanted = {branch: head for branch, (_, head) in last.items() if head is not None}
-    assert {b.name: b.head for b in graph.branches} == wanted
+    found = {branch.name: branch.head for branch in graph.branches}
+    assert found == wanted, f"the branches are {found}, not {wanted}"
     for branch, head in wanted.items():
+        assert head is not None
         identity = last[branch][0]
         own = [n.commit.id for n in history.notes.published if n.identity == identity]
         chain = [commit.id for commit in graph.commits(branch)]
-        assert chain[: len(own)] == own[::-1]
-        assert len(set(chain)) == len(chain)
-        assert read(graph, branch) == (head, history.ancestry.states[head or ""])
-        for commit in own[:-1]:
-            found = read(graph, commit=commit)
-            assert found == (commit, history.ancestry.states[commit]), f"commit {commit}"
+        assert chain[: len(own)] == own[::-1], f"{branch} has {chain}, not {own[::-1]}"
+        assert len(set(chain)) == len(chain), f"{branch} has a commit twice: {chain}"
+        _check_state(history, head, read(graph, branch))
+    for note in history.notes.published:
+        # Also those of branches that were deleted: they are there until a cleanup.
+        _check_state(history, note.commit.id, read(graph, commit=note.commit.id))
     problems = graph.check().problems
     if problems and history.run.storage.is_bucket:
         # A restore that came too late is put back by the next writer.
-        assert {problem.rule for problem in problems} == {"head"}, problems
+        assert {problem.rule for problem in problems} == {"head"}, f"{problems}"
         for branch in wanted:
             statements = 'insert Person { name: "z" } insert Knows { from: "z", to: "z", tag: "z" }'
             graph.mutate(f"query q() {{ {statements} }}", branch=branch)
         problems = graph.check().problems
-    assert problems == ()
+    assert not problems, f"the graph is not sound: {problems}"
+
+
+def _check_state(history: _History, commit: str, found: tuple[str, State]) -> None:
+    wanted = history.ancestry.states[commit]
+    assert found == (commit, wanted), f"{commit} should be {wanted}, and reads as {found}"

@@ -79,27 +79,25 @@ class Ancestry:
             todo += more
         return found
 
-    def bases(self, one: str, other: str, unreadable: frozenset[str] = frozenset()) -> list[str]:
-        """The best common ancestors, the newest first; some cannot be read."""
-        common = (self.below(one) & self.below(other)) - unreadable
+    def bases(self, one: str, other: str) -> list[str]:
+        """The best common ancestors, the newest first."""
+        common = self.below(one) & self.below(other)
         return sorted(
             (c for c in common if not any(c != d and c in self.below(d) for d in common)),
             reverse=True,
         )
 
-    def merged(
-        self, ours: str, theirs: str, prefer: Side | None, unreadable: frozenset[str] = frozenset()
-    ) -> Merge:
+    def merged(self, ours: str, theirs: str, prefer: Side | None) -> Merge:
         """What a commit becomes when another one is merged into it."""
-        base = self._base(self.bases(ours, theirs, unreadable), unreadable)
+        base = self._base(self.bases(ours, theirs))
         return _merged(base, self.states[ours], self.states[theirs], prefer)
 
-    def _base(self, commits: list[str], unreadable: frozenset[str]) -> _Rows:
+    def _base(self, commits: list[str]) -> _Rows:
         """What commits that are all best common ancestors make together."""
         first = self.states[commits[0]]
         made = _Rows(dict(first.people), dict(first.edges))
         for other in commits[1:]:
-            below = self._base(self.bases(commits[0], other, unreadable), unreadable)
+            below = self._base(self.bases(commits[0], other))
             theirs = self.states[other]
             made = _Rows(
                 _combined(below.people, made.people, theirs.people, "unknown")[0],

@@ -1,6 +1,6 @@
 """What simulated processes do: each operation as a call of the graph, and as the model means it.
 
-Every operation has a name of its own, which is the message of its commit: by it a commit tells which
+Every operation has a name of its own, which is the message of its commit: so a commit tells which
 operation it is of, whoever has finished it.
 """
 
@@ -24,9 +24,12 @@ from omnigraph.errors import (
 from omnigraph.graph import Graph
 from tests.simulation.model import Edge, Person, Refused, Side, State
 
+Mode = Literal["append", "merge", "overwrite"]
+_MODES: tuple[Mode, ...] = ("append", "merge", "merge", "overwrite")
 PEOPLE = ("p", "q", "r", "s")
-SIDES = ("one", "two")
-BRANCHES = ("main", *SIDES)
+BRANCHES = ("main", "one", "two")
+#: Branches that may be made and deleted; the last one is not there at first.
+SIDES = ("one", "two", "three")
 #: What any write may be answered when others write, or delete its branch.
 _MAYBE: tuple[type[OmnigraphError], ...] = (ReadSetConflict, NotFound)
 
@@ -200,7 +203,7 @@ class Connect(Mutation):
 class Load(Operation):
     """A load of a few people and an edge between the first and the last."""
 
-    mode: Literal["append", "merge", "overwrite"] = "merge"
+    mode: Mode = "merge"
     people: tuple[str, ...] = ()
     value: int = 0
     connects: bool = True
@@ -209,7 +212,7 @@ class Load(Operation):
 
     @property
     def _rows(self) -> tuple[dict[str, Person], dict[str, Edge]]:
-        people: dict[str, Person] = {name: (self.value, self.value) for name in self.people}
+        people: dict[str, Person] = dict.fromkeys(self.people, (self.value, self.value))
         edges = {self.name: (self.people[0], self.people[-1])} if self.connects else {}
         return people, edges
 
@@ -306,7 +309,8 @@ def read(graph: Graph, branch: str = "main", commit: str | None = None) -> tuple
 def random_operation(chance: random.Random, name: str, kinds: tuple[str, ...]) -> Operation:
     """An operation of one of some kinds."""
     kind = chance.choice(kinds)
-    branch = chance.choices(BRANCHES, (4, 2, 1))[0]
+    branches = (*BRANCHES, "three") if "create" in kinds else BRANCHES
+    branch = chance.choices(branches, (5, 3, 2, 1)[: len(branches)])[0]
     key = chance.random() < 0.5
     value = chance.randrange(100)
     one, other = chance.sample(PEOPLE, 2)
@@ -322,17 +326,17 @@ def random_operation(chance: random.Random, name: str, kinds: tuple[str, ...]) -
         case "connect":
             return Connect(name, branch, key, one, other, value)
         case "load":
-            mode = chance.choice(("append", "merge", "merge", "overwrite"))
+            mode: Mode = chance.choice(_MODES)
             people = tuple(chance.sample(PEOPLE, chance.randint(1, 3)))
             if mode == "append":
                 # Of names that nobody else has there is not always one.
                 people = (f"{name}-new", *people[: chance.randint(0, 1)])
             return Load(name, branch, key, mode, people, value, chance.random() < 0.6)
         case "merge":
-            source = chance.choice([b for b in BRANCHES if b != branch])
+            source = chance.choice([b for b in branches if b != branch])
             return MergeInto(name, branch, key, source, chance.choice((None, "ours", "theirs")))
         case "create":
-            target = chance.choice(SIDES)
+            target = chance.choice(SIDES[1:])
             return Create(name, target, False, chance.choice([b for b in BRANCHES if b != target]))
         case "drop":
             return Drop(name, chance.choice(SIDES))

@@ -18,6 +18,7 @@ from omnigraph.errors import OmnigraphError
 from omnigraph.graph import Graph, init
 from omnigraph.history.manifest import Commit
 from omnigraph.history.store import History
+from omnigraph.storage.ledger import Ledger
 from tests.simulation.model import SCHEMA, Ancestry
 from tests.simulation.operations import BRANCHES, Answer, Operation, random_operation, read
 from tests.simulation.scheduler import Actor, Scheduler
@@ -134,14 +135,21 @@ class Run:
         self.notes = Notes()
         for branch, (identity, head) in template.heads.items():
             self.notes.moves.append(Moved(0, branch, identity, head))
+        #: The threads of each process, and what each of them does.
+        threads = [f"w{number}" for number in range(plan.randint(2, 4))]
+        self.processes = {name: [name] for name in threads}
+        if plan.random() < 0.3:
+            self.processes = {"w0": ["w0", "w1"]} | {name: [name] for name in threads[2:]}
         kinds = _some_kinds(plan)
-        self.plans = {
-            f"w{number}": [
-                random_operation(plan, f"w{number}.{count}", kinds)
-                for count in range(plan.randint(2, 4))
-            ]
-            for number in range(plan.randint(2, 4))
-        }
+        self.plans: dict[str, list[Operation]] = {}
+        for names in self.processes.values():
+            # Threads of one process write together, if they write alike.
+            own = kinds if len(names) == 1 else _KINDS["write"]
+            for name in names:
+                self.plans[name] = [
+                    random_operation(plan, f"{name}.{count}", own)
+                    for count in range(plan.randint(2, 4))
+                ]
         self.operations = {op.name: op for ops in self.plans.values() for op in ops}
 
     @property
@@ -149,6 +157,11 @@ class Run:
         """What the seed stands for, and what happened."""
         chances = self.scheduler.chances
         told = [f"seed {self.seed}: {self.storage.location}, {chances}"]
+        told += [
+            f"{' and '.join(threads)} are threads"
+            for threads in self.processes.values()
+            if len(threads) > 1
+        ]
         for name, operations in self.plans.items():
             told += [f"{name}: {operation}" for operation in operations]
         return "\n".join([*told, *self.scheduler.trace])
@@ -159,8 +172,8 @@ class Run:
         shutil.copytree(self.template.folder, self.folder)
         try:
             with self.storage.in_use(f"ids {self.seed}"), self._noting():
-                for name, operations in self.plans.items():
-                    self._begin(name, operations)
+                for name in self.processes:
+                    self._start(name)
                 self.scheduler.on_death = self._died
                 self.scheduler.run()
                 self.scheduler.note("all are done; the graph is opened once more")
@@ -172,19 +185,42 @@ class Run:
             # What the dead have written while they were unwound goes, too.
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    # --- actors ---
+    # --- processes ---
 
-    def _begin(self, name: str, operations: list[Operation]) -> None:
-        chance = random.Random(f"{self.seed} {name}")
+    def _start(self, process: str) -> None:
+        """Begin a process; one that died before is named with a stroke for each death."""
+        threads = self.processes[process.rstrip("'")]
+        strokes = process[len(process.rstrip("'")) :]
+        chance = random.Random(f"{self.seed} {process}")
+        opened: list[Graph] = []
 
         def work(actor: Actor) -> None:
-            graph = self.storage.open()
-            for operation in operations:
-                if chance.random() < 0.15:
-                    graph = self.storage.open()
-                self._do(actor, graph, operation)
+            if actor.name.startswith(threads[0]):
+                opened.append(self.storage.open())
+            else:
+                self.scheduler.pause("open", blocked=lambda: not opened)
+            for operation in self._left(actor.name.rstrip("'")):
+                if len(threads) == 1 and chance.random() < 0.15:
+                    opened.append(self.storage.open())
+                self._do(actor, opened[-1], operation)
 
-        self.scheduler.add(name, work)
+        for name in threads:
+            self.scheduler.add(f"{name}{strokes}", process, work)
+
+    def _left(self, thread: str) -> list[Operation]:
+        """What a thread has to do: what its predecessor has not begun, or may repeat."""
+        records = [r for r in self.notes.records if r.actor.rstrip("'") == thread]
+        left = self.plans[thread]
+        if records:
+            at = left.index(records[-1].operation)
+            repeats = records[-1].ended is None and records[-1].operation.key
+            left = left[at if repeats else at + 1 :]
+        return left
+
+    def _died(self, process: str) -> None:
+        """The next process does what is left to do, and repeats what has a key."""
+        self.storage.died(process)
+        self._start(f"{process}'")
 
     def _do(self, actor: Actor, graph: Graph, operation: Operation) -> None:
         scheduler = self.scheduler
@@ -200,24 +236,12 @@ class Run:
         record.ended = scheduler.step
         scheduler.note(f"{actor.name} {operation.name} {told}")
 
-    def _died(self, actor: Actor) -> None:
-        """The next process does what is left to do, and repeats what has a key."""
-        self.storage.died(actor)
-        name = actor.name.rstrip("'")
-        records = [r for r in self.notes.records if r.actor.rstrip("'") == name]
-        left = self.plans[name]
-        if records:
-            at = left.index(records[-1].operation)
-            repeats = records[-1].ended is None and records[-1].operation.key
-            left = left[at if repeats else at + 1 :]
-        self._begin(f"{actor.name}'", left)
-
     # --- notes ---
 
     @contextmanager
     def _noting(self) -> Iterator[None]:
         notes, scheduler = self.notes, self.scheduler
-        publish, create, delete = History.publish, History.create_branch, History.delete_branch
+        publish, create, delete = History.publish, History.create_branch, Ledger.delete_branch
 
         def noted_publish(history: History, base: Any, commits: Any, *more: Any) -> Any:
             made = publish(history, base, commits, *more)
@@ -235,19 +259,19 @@ class Run:
             scheduler.note(f"branch {name} made from {source}")
             return made
 
-        def noted_delete(history: History, name: str) -> None:
-            identity = history.branch_identity(name)[0]
-            delete(history, name)
+        def noted_delete(ledger: Ledger, name: str) -> None:
+            identity = str(ledger.branches()[name]["branch_identifier"])
+            delete(ledger, name)
             notes.moves.append(Moved(scheduler.step, name, identity, None))
             scheduler.note(f"branch {name} gone")
 
         with ExitStack() as stack:
-            for method, value in (
-                ("publish", noted_publish),
-                ("create_branch", noted_create),
-                ("delete_branch", noted_delete),
+            for holder, method, value in (
+                (History, "publish", noted_publish),
+                (History, "create_branch", noted_create),
+                (Ledger, "delete_branch", noted_delete),
             ):
-                stack.enter_context(patch.object(History, method, value))
+                stack.enter_context(patch.object(holder, method, value))
             yield
 
 

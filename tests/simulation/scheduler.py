@@ -1,8 +1,9 @@
 """One scheduler for many processes that are none: threads, of which exactly one runs at a time.
 
-An actor stands for a process. It runs until it comes to a failpoint, sleeps or waits for a lock.
-There the scheduler chooses, from a seed, who goes on, who dies and how much time passes. Nothing
-else decides the order of things, so that a seed gives the same run every time.
+An actor stands for a thread of a process; most processes have one. It runs until it comes to a
+failpoint, sleeps or waits for a lock. There the scheduler chooses, from a seed, who goes on, who
+dies and how much time passes. Nothing else decides the order of things, so that a seed gives the
+same run every time.
 
 Whoever dies stays where it is: its thread is not woken again, so that nothing it would clean up is
 cleaned up. Only when the run is over, and its graph is gone, the threads of the dead are unwound.
@@ -19,6 +20,8 @@ from dataclasses import dataclass
 _TICK = 0.001
 #: When it is, at the beginning of every run (seconds since 1970).
 _BEGINNING = 1_800_000_000.0
+#: Most of those who die or are stopped, do so at points that are named like these.
+_EFFECTS = ("write.", "recovery.", "branch.", "merge.", "load.")
 #: A run that takes more steps than this does not end.
 _MOST_STEPS = 20_000
 
@@ -54,7 +57,7 @@ class Chances:
         """Chances of a seed."""
         return Chances(
             stays=chance.choice((0.0, 0.4, 0.8)),
-            dies=chance.choice((0.0, 0.02, 0.05)),
+            dies=chance.choice((0.0, 0.03, 0.06)),
             stalls=chance.choice((0.02, 0.05, 0.15)),
             deaths=chance.choice((1, 2, 3)),
             most_stalls=chance.choice((1, 2, 4)),
@@ -62,10 +65,11 @@ class Chances:
 
 
 class Actor:
-    """A process: a thread that runs only while the scheduler waits for it.
+    """A thread of a process; it runs only while the scheduler waits for it.
 
     Attributes:
         name: What the trace calls it.
+        process: The name of its process, whose threads die together.
         where: The point at which it waits.
         wakes_at: When it may go on.
         is_blocked: Tells if what it waits for is not there yet.
@@ -75,9 +79,12 @@ class Actor:
         error: What its work ended with, if it failed.
     """
 
-    def __init__(self, scheduler: Scheduler, name: str, work: Callable[[Actor], None]) -> None:
+    def __init__(
+        self, scheduler: Scheduler, name: str, process: str, work: Callable[[Actor], None]
+    ) -> None:
         self.scheduler = scheduler
         self.name = name
+        self.process = process
         self.where = "start"
         self.wakes_at = 0.0
         self.is_blocked: Callable[[], bool] | None = None
@@ -137,14 +144,14 @@ class Scheduler:
         self._running: Actor | None = None
         self._last: Actor | None = None
         self._deaths = self._stalls = 0
-        #: Is told of every death.
-        self.on_death: Callable[[Actor], None] = lambda actor: None
+        #: Is told which process has died.
+        self.on_death: Callable[[str], None] = lambda process: None
 
     # --- for actors ---
 
-    def add(self, name: str, work: Callable[[Actor], None]) -> Actor:
+    def add(self, name: str, process: str, work: Callable[[Actor], None]) -> Actor:
         """A new actor, which begins when it is chosen."""
-        actor = Actor(self, name, work)
+        actor = Actor(self, name, process, work)
         self.actors.append(actor)
         return actor
 
@@ -215,17 +222,17 @@ class Scheduler:
         stays = chance.random() < chances.stays
         actor = self._last if stays and self._last in ready else chance.choice(ready)
         assert actor is not None
-        fate = chance.random()
+        # What happens elsewhere is mostly what happens before, or after.
+        fate = chance.random() * (1 if actor.where.startswith(_EFFECTS) else 5)
         if fate < chances.dies:
             if self._deaths < chances.deaths and actor.where != "start":
                 self._deaths += 1
-                self.kill(actor)
+                self._kill(actor)
                 return
-        elif fate < chances.dies + chances.stalls:
-            if self._stalls < chances.most_stalls:
-                self._stalls += 1
-                self._stop(actor)
-                return
+        elif fate < chances.dies + chances.stalls and self._stalls < chances.most_stalls:
+            self._stalls += 1
+            self._stop(actor)
+            return
         self._let_run(actor)
 
     def _stop(self, actor: Actor) -> None:
@@ -236,11 +243,13 @@ class Scheduler:
         self.note(f"{actor.name} is stopped at {actor.where}, {seconds:g} s pass")
         self.now += seconds
 
-    def kill(self, actor: Actor) -> None:
-        """Let an actor die where it is."""
-        self.note(f"{actor.name} DIES at {actor.where}")
-        actor.is_dead = True
-        self.on_death(actor)
+    def _kill(self, actor: Actor) -> None:
+        """Let a process die: all its threads stay where they are."""
+        dead = [a for a in self.actors if a.process == actor.process and not a.is_done]
+        for each in dead:
+            self.note(f"{each.name} DIES at {each.where}")
+            each.is_dead = True
+        self.on_death(actor.process)
 
     def _let_run(self, actor: Actor) -> None:
         self._running = self._last = actor

@@ -26,7 +26,7 @@ from omnigraph.history import repository
 from omnigraph.history.repository import open_repository
 from omnigraph.history.store import History
 from omnigraph.settings import Settings
-from omnigraph.storage import bucket_objects, lock
+from omnigraph.storage import bucket_objects, lock, turns
 from omnigraph.storage.bucket_objects import BucketObjects
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import EffectLock, LockTimes
@@ -58,9 +58,9 @@ class Storage:
         found = opened(self.location, times=self._times)
         return Graph(found, read_only=not writes, settings=self._settings)
 
-    def died(self, actor: Actor) -> None:
+    def died(self, process: str) -> None:
         """The kernel releases the lock of a process that dies; nobody releases a lease."""
-        if self._owner is actor:
+        if self._owner is not None and self._owner.process == process:
             self._owner = None
 
     @contextmanager
@@ -68,8 +68,11 @@ class Storage:
         """Let everything below run on this storage, in the scheduler's time."""
         chance = random.Random(seed)
         clock = Clock(self.scheduler)
-        renewal = SimpleNamespace(
-            Thread=_NoThread, Event=threading.Event, Lock=threading.Lock, current_thread=None
+        renewal = SimpleNamespace(Thread=_NoThread, Event=threading.Event, Lock=threading.Lock)
+        waiting = SimpleNamespace(
+            Event=partial(_Event, self.scheduler),
+            BoundedSemaphore=partial(_Semaphore, self.scheduler),
+            Lock=threading.Lock,
         )
         patches: list[tuple[Any, str, Any]] = [
             (ulids, "time", clock),
@@ -77,10 +80,11 @@ class Storage:
             (lock, "time", clock),
             # Leases are not renewed: time passes only for those who are paused.
             (lock, "threading", renewal),
+            (turns, "threading", waiting),
             (protocol, "time", clock),
             (protocol, "random", chance),
             (prepared, "time", clock),
-            (repository, "effect_lock", self._locked(repository.effect_lock)),
+            (repository, "effect_lock", self._locked(lock.effect_lock)),
             (History, "read", _paused_first(self.scheduler, "history.read", History.read)),
             (bucket_objects, "from_url", _opened_store),
             (BucketObjects, "replace", _replaced),
@@ -98,9 +102,7 @@ class Storage:
         @contextmanager
         def locked(location: Location, objects: Objects, times: LockTimes) -> Iterator[EffectLock]:
             actor = self.scheduler.current
-            taken = (
-                real(location, objects, times) if self.is_bucket else self._local_lock(actor)
-            )
+            taken = real(location, objects, times) if self.is_bucket else self._local_lock(actor)
             with taken as held:
                 if actor is not None:
                     actor.holds_lock = True
@@ -131,6 +133,40 @@ class _Held:
 
     def check(self) -> None:
         return
+
+
+class _Event:
+    """What one thread of a process waits for and another one sets."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._is_set = False
+
+    def set(self) -> None:
+        self._is_set = True
+
+    def wait(self) -> None:
+        if not self._is_set:
+            self._scheduler.pause("turn", blocked=lambda: not self._is_set)
+
+
+class _Semaphore:
+    """Lets in some threads of a process; the others wait, but not for long."""
+
+    def __init__(self, scheduler: Scheduler, value: int) -> None:
+        self._scheduler = scheduler
+        self._value = value
+
+    def acquire(self, timeout: float) -> bool:
+        if not self._value:
+            self._scheduler.pause("entrance", seconds=timeout)
+        if not self._value:
+            return False
+        self._value -= 1
+        return True
+
+    def release(self) -> None:
+        self._value += 1
 
 
 class _NoThread:

@@ -187,8 +187,9 @@ def _land_group(
         failpoints.hit("write.armed")
         commits = _effects(repository, lock, now, sidecar, group.jobs)
     except Exception as error:
+        failure = _reason(lock, error)
         for job in group.jobs:
-            job.failure = (sidecar, error)
+            job.failure = (sidecar, failure)
         return
     for job, commit in zip(group.jobs, commits, strict=True):
         job.outcome = WriteResult(commit, job.outcomes)
@@ -394,6 +395,17 @@ def _fork_and_stage(repository: Repository, item: PreparedTable) -> StagedWrite:
     staged = item.change.stage(repository.tables, repository.tables.open(item.ref))
     assert staged is not None
     return staged
+
+
+def _reason(lock: EffectLock, error: Exception) -> Exception:
+    """Why a write has failed: if it has lost its lease, others may have removed its files."""
+    if isinstance(error, StorageError):
+        try:
+            lock.check()
+        except ReadSetConflict as lost:
+            lost.__cause__ = error
+            return lost
+    return error
 
 
 def _settled(
