@@ -99,7 +99,7 @@ def compared_columns(type: Type) -> list[str]:
 def as_change_rows(type: Type, snapshot: TableSnapshot, found: pa.Table) -> pa.Table:
     """Rows with `_rowid` in the form that changes have: blobs are told by their content."""
     names = table_schema(type).names
-    rows = with_tokens(snapshot, found.select(names), found[ROW_ID].to_pylist())
+    rows = with_tokens(snapshot, found.select(names), found[ROW_ID])
     return (
         rows.replace_schema_metadata(None)
         .append_column(ROW_ID, found[ROW_ID].cast(pa.uint64()))
@@ -170,7 +170,7 @@ def _all_rows(type: Type, state: GraphState) -> pa.Table:
 
 
 def _changes(type: Type, old: TableSnapshot, new: TableSnapshot) -> RowChanges:
-    found = changes_between(old, new, table_schema(type).names)
+    found = changes_between(old, new, table_schema(type).names, compare=False)
     rows = []
     for snapshot, part, row_ids in (
         (old, found.before, found.before_row_ids),

@@ -12,10 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph import failpoints
+from omnigraph.compute.arrays import as_arrow, as_numpy, rows_where
 from omnigraph.compute.keys import PHYSICAL_ENDS, physical
 from omnigraph.errors import UsageError, Violation
 from omnigraph.language import EdgeType, NodeType
@@ -23,7 +25,7 @@ from omnigraph.language.schema.arrow import table_schema
 from omnigraph.language.schema.catalog import ENDS
 from omnigraph.language.values import ValueFault, coerce
 from omnigraph.merge.base import Base
-from omnigraph.merge.changes import GraphState, as_change_rows, compared_columns
+from omnigraph.merge.changes import GraphState, as_change_rows, change_schema, compared_columns
 from omnigraph.merge.conflicts import Conflict, ConflictKind, Key, Resolutions, describe
 from omnigraph.merge.rows import RowChanges, with_ids
 from omnigraph.merge.three_way import (
@@ -37,9 +39,10 @@ from omnigraph.merge.three_way import (
     three_way,
 )
 from omnigraph.storage.blobs import read_rewritable
-from omnigraph.storage.table_ref import ROW_ID
+from omnigraph.storage.changes import read_rows, unmoved
+from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID
 from omnigraph.storage.tables import TableSnapshot
-from omnigraph.writes.delta import TableDelta, old_schema, split
+from omnigraph.writes.delta import TableDelta, old_columns, old_schema, split
 from omnigraph.writes.rules import Violations
 from omnigraph.writes.rules.write import check_write
 from omnigraph.writes.view import View
@@ -129,7 +132,7 @@ class _Combination:
                 settled |= {c.key: c for c in (self._of_row(type, f) for f in merged.settled)}
             broken = self._broken(deltas) if check else []
             # All of them, and not only up to the first that makes a difference.
-            if any([self._settle(conflict) for conflict in broken]):
+            if sum(self._settle(conflict) for conflict in broken):
                 settled |= {c.key: c for c in broken if self.settings.choice(c.key) is not None}
                 continue
             left = {conflict.key: conflict for conflict in (*conflicts, *broken)}
@@ -143,9 +146,8 @@ class _Combination:
         doubts = self.base.doubts.get(type.name, {})
         changes = self._with_pinned(type, pins)
         table = self.view.table(type.name)
-        names = table_schema(type).names
-        found = table.find("id", ids_to_merge(changes, doubts, pins), names)
-        ours = as_change_rows(type, table.snapshot, found)
+        found = table.find("id", ids_to_merge(changes, doubts, pins), old_columns(type))
+        ours, unchanged = self._ours(type, table.snapshot, found)
         choices = {
             (id, None if property is None else physical(property, type)): _typed(type, key, choice)
             for key, choice in self.settings.resolutions.items()
@@ -161,6 +163,7 @@ class _Combination:
             choices=choices,
             pins=pins,
             doubts=doubts,
+            unchanged=unchanged,
         )
         rows = _with_given(merged.rows, self.given.get(type.name, {}))
         rows = self._writable(type, rows, changes, ours, table.snapshot)
@@ -168,9 +171,29 @@ class _Combination:
         delta = split(type, rows, places, removed=with_ids(places, merged.removed))
         return delta, merged
 
+    def _ours(
+        self, type: Type, snapshot: TableSnapshot, found: pa.Table
+    ) -> tuple[pa.Table, pa.Array]:
+        """Rows of our side, and the ids of those that are as they were in the base.
+
+        These are where they were. They are not read: the changes on their side have them.
+        """
+        same = np.zeros(found.num_rows, bool)
+        if type.name not in self.base.overlay:
+            addresses = as_numpy(found[ROW_ADDRESS]).astype(np.uint64, copy=False)
+            same = unmoved(self.base.state.snapshot(type), snapshot, addresses)
+        rows = change_schema(type).empty_table()
+        if not same.all():
+            places = rows_where(found.select([ROW_ID, ROW_ADDRESS]), ~same)
+            read = read_rows(snapshot, places, table_schema(type).names)
+            rows = as_change_rows(type, snapshot, read)
+        return rows, found["id"].combine_chunks().filter(as_arrow(same))
+
     def _with_pinned(self, type: Type, pins: Mapping[str, Side]) -> RowChanges:
         """The changes on their side, with rows that they left alone and that are asked for."""
         known = self.changes.get(type.name)
+        if known is not None and not pins:
+            return known
         ids = pa.array(list(pins), pa.utf8())
         if known is None:
             return RowChanges(self.base.rows(type, ids), self.theirs.rows(type, ids))

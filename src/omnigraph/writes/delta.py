@@ -12,6 +12,7 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.compute.arrays import as_numpy, rows_where
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.language.schema.arrow import table_schema
 from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, Patch, StagedWrite, Tables, TableSnapshot
@@ -166,11 +167,11 @@ def split(
 ) -> TableDelta:
     """Make a delta of rows, by telling new ones from those that take the place of old ones."""
     at = pc.index_in(rows["id"].combine_chunks(), value_set=old["id"].combine_chunks())
-    known = pc.is_valid(at)
+    known = as_numpy(pc.is_valid(at))
     return TableDelta.of(
         type,
-        new=rows.filter(pc.invert(known)),
-        changed=rows.filter(known),
+        new=rows_where(rows, ~known),
+        changed=rows_where(rows, known),
         changed_from=old.take(at.drop_null()),
         removed=removed,
         replaces_all=replaces_all,
