@@ -27,7 +27,7 @@ from omnigraph.language.values import ValueFault, coerce
 from omnigraph.merge.base import Base
 from omnigraph.merge.changes import GraphState, as_change_rows, change_schema, compared_columns
 from omnigraph.merge.conflicts import Conflict, ConflictKind, Key, Resolutions, describe
-from omnigraph.merge.rows import RowChanges, with_ids
+from omnigraph.merge.rows import Bools, RowChanges, places, with_ids
 from omnigraph.merge.three_way import (
     Choice,
     Given,
@@ -42,7 +42,7 @@ from omnigraph.storage.blobs import read_rewritable
 from omnigraph.storage.changes import read_rows, unmoved
 from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID
 from omnigraph.storage.tables import TableSnapshot
-from omnigraph.writes.delta import TableDelta, old_columns, old_schema, split
+from omnigraph.writes.delta import TableDelta, old_columns, old_schema
 from omnigraph.writes.rules import Violations
 from omnigraph.writes.rules.write import check_write
 from omnigraph.writes.view import View
@@ -146,8 +146,10 @@ class _Combination:
         doubts = self.base.doubts.get(type.name, {})
         changes = self._with_pinned(type, pins)
         table = self.view.table(type.name)
-        found = table.find("id", ids_to_merge(changes, doubts, pins), old_columns(type))
-        ours, unchanged = self._ours(type, table.snapshot, found)
+        ids = ids_to_merge(changes, doubts, pins)
+        found = table.find("id", ids, old_columns(type)).select(old_schema(type).names)
+        at = places(ids, found)
+        ours, same = self._ours(type, table.snapshot, found)
         choices = {
             (id, None if property is None else physical(property, type)): _typed(type, key, choice)
             for key, choice in self.settings.resolutions.items()
@@ -163,18 +165,24 @@ class _Combination:
             choices=choices,
             pins=pins,
             doubts=doubts,
-            unchanged=unchanged,
+            unchanged=same[at] & (at >= 0) if len(same) else None,
         )
         rows = _with_given(merged.rows, self.given.get(type.name, {}))
         rows = self._writable(type, rows, changes, ours, table.snapshot)
-        places = found.select(old_schema(type).names).cast(old_schema(type))
-        delta = split(type, rows, places, removed=with_ids(places, merged.removed))
+        replaced = at[merged.places]
+        old = found.cast(old_schema(type))
+        delta = TableDelta.of(
+            type,
+            new=rows_where(rows, replaced < 0),
+            changed=rows_where(rows, replaced >= 0),
+            changed_from=old.take(as_arrow(replaced[replaced >= 0])),
+            removed=with_ids(old, merged.removed),
+            has_distinct_ids=True,
+        )
         return delta, merged
 
-    def _ours(
-        self, type: Type, snapshot: TableSnapshot, found: pa.Table
-    ) -> tuple[pa.Table, pa.Array]:
-        """Rows of our side, and the ids of those that are as they were in the base.
+    def _ours(self, type: Type, snapshot: TableSnapshot, found: pa.Table) -> tuple[pa.Table, Bools]:
+        """Rows of our side, and which of those that were found are as they were in the base.
 
         These are where they were. They are not read: the changes on their side have them.
         """
@@ -184,10 +192,10 @@ class _Combination:
             same = unmoved(self.base.state.snapshot(type), snapshot, addresses)
         rows = change_schema(type).empty_table()
         if not same.all():
-            places = rows_where(found.select([ROW_ID, ROW_ADDRESS]), ~same)
-            read = read_rows(snapshot, places, table_schema(type).names)
+            moved = rows_where(found.select([ROW_ID, ROW_ADDRESS]), ~same)
+            read = read_rows(snapshot, moved, table_schema(type).names)
             rows = as_change_rows(type, snapshot, read)
-        return rows, found["id"].combine_chunks().filter(as_arrow(same))
+        return rows, same
 
     def _with_pinned(self, type: Type, pins: Mapping[str, Side]) -> RowChanges:
         """The changes on their side, with rows that they left alone and that are asked for."""
@@ -219,12 +227,12 @@ class _Combination:
         for column in schema:
             values: Any = rows[column.name]
             if values.type != column.type:
-                places = [
+                sources = [
                     (self.theirs.snapshot(type), changes.after),
                     (snapshot, ours),
                     (self.base.state.snapshot(type), changes.before),
                 ]
-                values = _blob_values(column, values.combine_chunks(), places)
+                values = _blob_values(column, values.combine_chunks(), sources)
             columns.append(values)
         return pa.Table.from_arrays(columns, schema=schema)
 

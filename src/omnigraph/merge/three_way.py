@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.compute.arrays import as_arrow, as_numpy
+from omnigraph.compute.arrays import as_arrow
 from omnigraph.compute.equality import unequal
 from omnigraph.merge.rows import Bools, Places, RowChanges, places, taken
 
@@ -67,12 +67,14 @@ class Merged:
 
     Attributes:
         rows: Rows to put in the place of those with the same ids, or beside the others.
+        places: Where the ids of these rows are among the `ids_to_merge`.
         removed: Ids of rows to delete.
         conflicts: What is not settled. Such rows and columns are as on our side in `rows`.
         settled: What was a conflict, and is decided.
     """
 
     rows: pa.Table
+    places: Places
     removed: pa.Array
     conflicts: tuple[RowConflict, ...]
     settled: tuple[RowConflict, ...]
@@ -88,7 +90,7 @@ def three_way(
     choices: Mapping[tuple[str, str | None], Choice] | None = None,
     pins: Mapping[str, Side] | None = None,
     doubts: Mapping[str, frozenset[str] | None] | None = None,
-    unchanged: pa.Array | None = None,
+    unchanged: Bools | None = None,
 ) -> Merged:
     """Merge what their side has changed since the base into ours.
 
@@ -102,7 +104,8 @@ def three_way(
         pins: Ids of rows that are taken from one side as they are there.
         doubts: Ids of rows of which nobody can tell what the base was, in some columns, or in all
             (None): both sides count as changed.
-        unchanged: Ids of rows that are known to be on our side as they were in the base.
+        unchanged: Which of the `ids_to_merge` are of rows that are known to be on our side as they
+            were in the base.
     """
     ids = ids_to_merge(theirs, doubts or (), pins or ())
     merge = _Merge(theirs, ours, ids, columns, unchanged)
@@ -117,8 +120,8 @@ def three_way(
         else:
             merge.choose(cell, conflict.column, choice)
             settled.append(conflict)
-    rows, removed = merge.outcome()
-    return Merged(rows, removed, tuple(open_conflicts), tuple(settled))
+    rows, at, removed = merge.outcome()
+    return Merged(rows, at, removed, tuple(open_conflicts), tuple(settled))
 
 
 def ids_to_merge(theirs: RowChanges, *more: Iterable[str]) -> pa.Array:
@@ -138,17 +141,16 @@ class _Merge:
         ours: pa.Table,
         ids: pa.Array,
         columns: Sequence[str],
-        unchanged: pa.Array | None,
+        unchanged: Bools | None,
     ) -> None:
         self.ids = ids
         self.columns = list(columns)
         count = len(ids)
         self.sides = [ours, theirs.after, theirs.before]
         self.at = [places(ids, rows) for rows in self.sides]
-        self.unchanged = np.zeros(count, bool)
-        if unchanged is not None and len(unchanged):
+        self.unchanged = np.zeros(count, bool) if unchanged is None else unchanged
+        if self.unchanged.any():
             # These rows of ours are those of the base.
-            self.unchanged = as_numpy(pc.is_in(ids, value_set=unchanged))
             self.sides[_OURS] = pa.concat_tables([ours, theirs.before])
             at_base = self.at[_BASE][self.unchanged]
             assert (at_base >= 0).all(), "a row of the base is not there"
@@ -261,8 +263,8 @@ class _Merge:
         else:
             self.picks[column][at] = SIDES.index(choice)
 
-    def outcome(self) -> tuple[pa.Table, pa.Array]:
-        """The rows that our side has to have, and the ids of those that it has to lose."""
+    def outcome(self) -> tuple[pa.Table, Places, pa.Array]:
+        """The rows that our side has to have, where, and the ids of those that it has to lose."""
         removed = self.there[_OURS] & ~self.present
         written = self.present & ~self.there[_OURS]
         for name in self.columns:
@@ -284,7 +286,7 @@ class _Merge:
         at = np.flatnonzero(written)
         columns = {name: self._column(name, at) for name in self.columns}
         ids = taken(pa.chunked_array([self.ids]), at)
-        return pa.table({"id": ids, **columns}), self.ids.filter(as_arrow(removed))
+        return pa.table({"id": ids, **columns}), at, self.ids.filter(as_arrow(removed))
 
     def _column(self, name: str, rows: Places) -> pa.ChunkedArray:
         """The values of a column in some rows, each from the side that is picked."""

@@ -42,6 +42,7 @@ class TableDelta:
         replaces_all: The table has no other rows afterwards than these.
         cascades: The edges at the nodes that go are gone by this write as well.
         strict: Rows must not take the place of others: those in `changed` are refused.
+        has_distinct_ids: No two rows that are written have the same id: nobody has to look.
     """
 
     type: NodeType | EdgeType
@@ -53,6 +54,7 @@ class TableDelta:
     replaces_all: bool = False
     cascades: bool = False
     strict: bool = False
+    has_distinct_ids: bool = False
 
     @staticmethod
     def of(
@@ -66,6 +68,7 @@ class TableDelta:
         replaces_all: bool = False,
         cascades: bool = False,
         strict: bool = False,
+        has_distinct_ids: bool = False,
     ) -> TableDelta:
         """Make a delta; what is left out is empty."""
         none = table_schema(type).empty_table()
@@ -80,6 +83,7 @@ class TableDelta:
             replaces_all,
             cascades,
             strict,
+            has_distinct_ids,
         )
 
     @cached_property
