@@ -99,7 +99,7 @@ def edited(state: State, edits: Edits) -> State:
 
 
 def _after(state: State, entity: Entity, action: int, value: int) -> State:
-    type, id = entity
+    type, _ = entity
     row = state.get(entity)
     if row is not None and action == 0:
         left = {e: r for e, r in state.items() if e != entity}
@@ -185,7 +185,7 @@ class Reader:
     def _rows(self, snapshot: Snapshot, type: str) -> dict[str, Row]:
         columns = {"src": "from", "dst": "to"}
         rows = snapshot.read(type).to_pylist()
-        found = {
+        found: dict[str, Row] = {
             row["id"]: {columns.get(n, n): value for n, value in row.items() if n != "id"}
             for row in rows
         }
@@ -466,9 +466,7 @@ def entry(key: Key, choice: Any) -> dict[str, Any]:
     return {"kind": kind, "type": type, "id": id, "property": property, "resolution": resolution}
 
 
-def compare_conflicts(
-    told: Sequence[Any], expected: dict[Key, Conflict], outcome: Outcome
-) -> None:
+def compare_conflicts(told: Sequence[Any], expected: dict[Key, Conflict], outcome: Outcome) -> None:
     rows = {c.key: c for c in told if c.kind != "UniqueViolation"}
     assert_equal_keys(set(rows), expected)
     for key, conflict in expected.items():
@@ -545,7 +543,7 @@ def shortest(steps: list[Step], fails: Callable[[list[Step]], bool]) -> list[Ste
     while is_shorter:
         is_shorter = False
         for place in range(len(steps) - 1, -1, -1):
-            tries = [[]]
+            tries: list[list[Step]] = [[]]
             if steps[place][0] == "edit":
                 name, branch, edits = steps[place]
                 less = [[*edits[:n], *edits[n + 1 :]] for n in range(len(edits))]

@@ -5,13 +5,18 @@ from __future__ import annotations
 from omnigraph import failpoints
 from omnigraph.errors import OmnigraphError
 from omnigraph.graph import Graph, open
+from tests.crash.room import few_are_many
 
 
-def merge_with(place: str, into: str, point: str, action: str, skip: int = 0) -> None:
-    """Merge `draft` into a branch, with a point active."""
+def merge_with(
+    place: str, into: str, point: str, action: str, skip: int = 0, size: str = "few"
+) -> None:
+    """Merge `draft` into a branch, with a point active; `many` lets few rows count as many."""
+    if size == "many":
+        few_are_many()
     with open(place) as graph, failpoints.active(point, action, skip=skip):
         try:
-            graph.merge("draft", into=into, actor="child")
+            graph.merge("draft", into=into, prefer="theirs", actor="child")
         except (failpoints.FailpointError, OmnigraphError):
             raise SystemExit(3) from None
 

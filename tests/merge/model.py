@@ -6,8 +6,9 @@ no shortcuts: a state is a dictionary of rows, and every rule is looked at in th
 
 from __future__ import annotations
 
+import builtins
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,11 +47,11 @@ class Conflict:
     ours: Any = None
     theirs: Any = None
 
-    @property
+    @builtins.property
     def key(self) -> Key:
         return self.kind, self.type, self.id, self.property
 
-    @property
+    @builtins.property
     def entity(self) -> Entity:
         return self.type, self.id
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
@@ -93,22 +93,23 @@ STATES: list[tuple[int, int] | None] = [None, (0, 0), (1, 0), (2, 0), (0, 1)]
 CASES = [case for case in itertools.product(STATES, repeat=3) if any(case)]
 SIDES = ("base", "ours", "theirs")
 Row = dict[str, Any]
+Sides = tuple[Row | None, Row | None, Row | None]
 
 
 @cache
-def rows() -> tuple[tuple[Entity, str, tuple[Row | None, ...]], ...]:
+def rows() -> tuple[tuple[Entity, str, Sides], ...]:
     """Every case of every property and type: the entity, the property, and its three states."""
     return tuple(_rows())
 
 
-def _rows() -> Iterator[tuple[Entity, str, tuple[Row | None, ...]]]:
+def _rows() -> Iterator[tuple[Entity, str, Sides]]:
     for type, (name, property) in itertools.product(TYPES, PROPERTIES.items()):
         for number, case in enumerate(CASES):
-            sides = tuple(
+            base, ours, theirs = (
                 None if state is None else {name: property.values[state[0]], "extra": state[1]}
                 for state in case
             )
-            yield (type, f"{name}-{number:03}"), name, sides
+            yield (type, f"{name}-{number:03}"), name, (base, ours, theirs)
 
 
 def same(one: Any, other: Any) -> bool:
@@ -133,8 +134,9 @@ class Table:
     def arrow(self, type: str, side: int, *, only: set[str] | None = None) -> pa.Table:
         found: list[Row] = []
         for (of, id), name, sides in rows():
-            if of == type and sides[side] is not None and (only is None or id in only):
-                row = {"must": "", **sides[side], "id": id}
+            known = sides[side]
+            if of == type and known is not None and (only is None or id in only):
+                row = {"must": "", **known, "id": id}
                 if name == "link" and row[name] is not None:
                     row[name] = {"uri": self.address(row[name])}
                 found.append(row)
@@ -193,9 +195,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
     graph.branches.create("ours")
     graph.branches.create("theirs")
     # One side writes every row again, the other only what changes.
-    graph.write_batches(
-        {type: ("overwrite", made.arrow(type, 1)) for type in TYPES}, branch="ours"
-    )
+    graph.write_batches({type: ("overwrite", made.arrow(type, 1)) for type in TYPES}, branch="ours")
     for type in TYPES:
         changed = {id for (of, id), _, s in rows() if of == type and s[0] is not s[2] != s[0]}
         gone = [id for (of, id), _, s in rows() if of == type and s[0] and not s[2]]
@@ -259,8 +259,7 @@ def counts(before: dict[Entity, Row], after: dict[Entity, Row]) -> dict[str, tup
     changed = Counter(
         type
         for (type, id), row in after.items()
-        if (type, id) in before
-        and not all(same(row[name], before[type, id][name]) for name in row)
+        if (type, id) in before and not all(same(row[name], before[type, id][name]) for name in row)
     )
     return {type: (new[type], changed[type], gone[type]) for type in TYPES}
 
@@ -313,7 +312,8 @@ def assert_rows(table: Table, branch: str, wanted: dict[Entity, Row]) -> None:
 
 def assert_bytes(table: Table, branch: str, wanted: dict[Entity, Row]) -> None:
     """Read blobs that the merge has written, and some that it has left alone."""
-    for kind, type in (("node", "Keyed"), ("edge", "Named")):
+    entities: list[tuple[Literal["node", "edge"], str]] = [("node", "Keyed"), ("edge", "Named")]
+    for kind, type in entities:
         for name in BLOBS:
             for value in filter(None, PROPERTIES[name].values):
                 ids = [id for (of, id), row in wanted.items() if of == type and name in row

@@ -757,6 +757,8 @@ class History:
         Raises:
             NotFound: There is none.
         """
+        if not isinstance(name, str):
+            raise UsageError(f"a branch is given by its name, not as {name!r}")
         if name == MAIN or (not is_internal(name) and self._ledger.branch(name) is not None):
             return
         names = [MAIN, *(n for n in self.branch_names() if not is_internal(n))]

@@ -7,8 +7,8 @@ parents. For a pick they are the states before and after a commit; for a revert 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from omnigraph import failpoints
@@ -19,7 +19,7 @@ from omnigraph.merge.ancestors import Ancestry
 from omnigraph.merge.base import Base, common_base
 from omnigraph.merge.changes import GraphState, state_at
 from omnigraph.merge.combine import Combined, Settling, combine
-from omnigraph.merge.conflicts import Conflict, read_resolutions, refusal
+from omnigraph.merge.conflicts import Conflict, Key, describe_key, read_resolutions, refusal
 from omnigraph.writes.delta import TableDelta
 from omnigraph.writes.digests import request_digest
 from omnigraph.writes.protocol import write
@@ -301,7 +301,25 @@ def _prepared(view: View, proposal: Proposal, settings: Settling) -> tuple[_Star
     # What a branch becomes that has no changes of its own is known to keep the rules.
     check = start.outcome != "fast_forward"
     view.is_exact = not check
-    return start, combine(view, start.base, proposal.theirs, settings, check=check)
+    combined = combine(view, start.base, proposal.theirs, settings, check=check)
+    known = {conflict.key for conflict in (*combined.conflicts, *combined.settled)}
+    if not settings.resolutions.keys() <= known:
+        # A broken rule is no conflict any more when another resolution mends it.
+        without = replace(settings, prefer=None, resolutions={})
+        every = combine(view, start.base, proposal.theirs, without, check=check)
+        _refuse_unknown(settings, known | {conflict.key for conflict in every.conflicts}, proposal)
+    return start, combined
+
+
+def _refuse_unknown(settings: Settling, known: Collection[Key], proposal: Proposal) -> None:
+    """Refuse resolutions of what is no conflict: what they were made for has changed."""
+    unknown = [key for key in settings.resolutions if key not in known]
+    if unknown:
+        more = f", and {len(unknown) - 1:,} more" if len(unknown) > 1 else ""
+        raise UsageError(
+            f"{proposal.action}: {describe_key(unknown[0])} is no conflict of it{more};"
+            " remove the resolution, or list the conflicts again"
+        )
 
 
 def _result(

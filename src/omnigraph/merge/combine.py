@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from omnigraph import failpoints
 from omnigraph.compute.arrays import as_arrow, as_numpy, rows_where
 from omnigraph.compute.keys import PHYSICAL_ENDS, physical
+from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import UsageError, Violation
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.language.schema.arrow import table_schema
@@ -26,7 +27,14 @@ from omnigraph.language.schema.catalog import ENDS
 from omnigraph.language.values import ValueFault, coerce
 from omnigraph.merge.base import Base
 from omnigraph.merge.changes import GraphState, as_change_rows, change_schema, compared_columns
-from omnigraph.merge.conflicts import Conflict, ConflictKind, Key, Resolutions, describe
+from omnigraph.merge.conflicts import (
+    Conflict,
+    ConflictKind,
+    Key,
+    Resolutions,
+    describe,
+    describe_key,
+)
 from omnigraph.merge.rows import Bools, RowChanges, places, with_ids
 from omnigraph.merge.three_way import (
     Choice,
@@ -132,7 +140,8 @@ class _Combination:
                 settled |= {c.key: c for c in (self._of_row(type, f) for f in merged.settled)}
             broken = self._broken(deltas) if check else []
             # All of them, and not only up to the first that makes a difference.
-            if sum(self._settle(conflict) for conflict in broken):
+            makes_difference = [self._settle(conflict) for conflict in broken]
+            if any(makes_difference):
                 settled |= {c.key: c for c in broken if self.settings.choice(c.key) is not None}
                 continue
             left = {conflict.key: conflict for conflict in (*conflicts, *broken)}
@@ -164,11 +173,11 @@ class _Combination:
             prefer=self.settings.prefer,
             choices=choices,
             pins=pins,
+            given=self.given.get(type.name),
             doubts=doubts,
             unchanged=same[at] & (at >= 0) if len(same) else None,
         )
-        rows = _with_given(merged.rows, self.given.get(type.name, {}))
-        rows = self._writable(type, rows, changes, ours, table.snapshot)
+        rows = self._writable(type, merged.rows, changes, ours, table.snapshot)
         replaced = at[merged.places]
         old = found.cast(old_schema(type))
         delta = TableDelta.of(
@@ -327,14 +336,20 @@ class _Combination:
 
     def _give(self, type: Type, conflict: Conflict, choice: Given) -> bool:
         given = self.given.setdefault(type.name, {})
-        if conflict.property is None or conflict.kind == "CardinalityViolation":
+        property = conflict.property
+        is_one = property is not None and property in type.columns
+        if property is None or not is_one or conflict.kind == "CardinalityViolation":
             raise UsageError(f"{conflict}: no value settles this; name `ours`, `theirs` or `base`")
-        place = conflict.id, physical(conflict.property, type)
+        place = conflict.id, physical(property, type)
         if place in given:
             return False
         typed = _typed(type, conflict.key, choice)
         assert isinstance(typed, Given)
         given[place] = typed.value
+        changes = self.changes.get(type.name)
+        if changes is None or not pc.is_in(pa.scalar(conflict.id), changes.ids).as_py():
+            # A row that the merge would not touch.
+            self.pins.setdefault(type.name, {}).setdefault(conflict.id, "ours")
         return True
 
     def _involved(self, type: Type, conflict: Conflict, side: Side) -> Iterator[list[Entity]]:
@@ -386,40 +401,37 @@ def _typed(type: Type, key: Key, choice: Choice) -> Choice:
     """
     if not isinstance(choice, Given):
         return choice
+    where = describe_key(key)
     property = key[3]
     if property is not None:
-        return Given(_typed_value(type, property, choice.value))
+        return Given(_typed_value(type, property, choice.value, where))
     if choice.value is None:
         return choice
     if not isinstance(choice.value, Mapping):
-        raise UsageError(f"{type.name} {key[2]}: give the properties, or null for none, or a side")
+        raise UsageError(f"{where}: give a side, or a value with properties, or null for no entity")
     return Given(
-        {physical(name, type): _typed_value(type, name, v) for name, v in choice.value.items()}
+        {
+            physical(name, type): _typed_value(type, name, value, f"{where}, `{name}`")
+            for name, value in choice.value.items()
+        }
     )
 
 
-def _typed_value(type: Type, property: str, value: Any) -> Any:
+def _typed_value(type: Type, property: str, value: Any, where: str) -> Any:
     known = type.columns.get(property)
-    if known is None:
-        raise UsageError(f"{type.name} has no property `{property}`")
+    if known is None or property == "id":
+        names = [name for name in type.columns if name != "id"]
+        hint = did_you_mean(str(property), names) or f"it has {', '.join(names)}"
+        raise UsageError(f"{where}: {type.name} has no such property; {hint}")
+    if property in type.key:
+        raise UsageError(f"{where}: it is part of the key, which never changes; name a side")
     if known.is_blob:
-        raise UsageError(f"{type.name}, `{property}`: name a side; a Blob cannot be given here")
+        raise UsageError(f"{where}: a Blob cannot be given here; name a side")
     try:
         return coerce(value, known)
     except ValueFault as fault:
-        raise UsageError(f"{type.name}, `{property}`: {fault.message}") from None
-
-
-def _with_given(rows: pa.Table, given: Mapping[tuple[str, str], Any]) -> pa.Table:
-    """Rows with values that were given to settle broken rules."""
-    for (id, column), value in given.items():
-        place = rows.schema.get_field_index(column)
-        values = [
-            value if each == id else old
-            for each, old in zip(rows["id"].to_pylist(), rows[column].to_pylist(), strict=True)
-        ]
-        rows = rows.set_column(place, column, pa.array(values, rows[column].type))
-    return rows
+        hint = f"; {fault.hint}" if fault.hint else ""
+        raise UsageError(f"{where}: {fault.message}{hint}") from None
 
 
 def _blob_values(

@@ -137,17 +137,31 @@ def read_resolutions(
     entries: Iterable[Any]
     if isinstance(source, str | os.PathLike):
         entries, place = read_entries(source), f"{source}: "
-    else:
+    elif isinstance(source, Iterable) and not isinstance(source, Mapping | bytes):
         entries, place = source, ""
+    else:
+        raise UsageError(
+            f"resolutions are a file or a list of conflicts, not {show(source)};"
+            " see `write_resolutions`"
+        )
     found: dict[Key, Choice] = {}
     for number, entry in enumerate(entries, 1):
         where = f"{place}conflict {number}"
         if not isinstance(entry, Mapping):
             raise UsageError(f"{where} is no mapping with kind, type, id and resolution")
         choice = _choice(entry.get("resolution"), where)
-        if choice is not None:
-            found[_key(entry, where)] = choice
+        if choice is None:
+            continue
+        key = _key(entry, where)
+        if found.setdefault(key, choice) != choice:
+            raise UsageError(f"{where}: {describe_key(key)} has another resolution already")
     return found
+
+
+def describe_key(key: Key) -> str:
+    """Say which conflict a key is about."""
+    kind, type, id, property = key
+    return f"{kind} of {type} {show(id)}" + ("" if property is None else f", `{property}`")
 
 
 def read_entries(path: str | os.PathLike[str]) -> list[Any]:
@@ -163,34 +177,40 @@ def read_entries(path: str | os.PathLike[str]) -> list[Any]:
         data = yaml.safe_load(Path(path).read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise NotFound(f"{path}: no such file; give the file with the resolutions") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UsageError(f"{path}: cannot be read: {error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not UTF-8 text (byte {error.start})") from error
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise UsageError(f"{path}: this is not YAML: {error}") from error
     entries = data.get("conflicts") if isinstance(data, Mapping) else data
     if not isinstance(entries, list):
-        raise UsageError(f"{path}: it has no list of `conflicts`")
+        raise UsageError(f"{path}: it has no list of `conflicts`; see `write_resolutions`")
     return entries
 
 
 def _key(entry: Mapping[str, Any], where: str) -> Key:
     kind, property = entry.get("kind"), entry.get("property")
     if kind not in KINDS:
-        raise UsageError(f"{where}: `kind` is one of {', '.join(KINDS)}, not {kind!r}")
+        raise UsageError(f"{where}: `kind` is one of {', '.join(KINDS)}, not {show(kind)}")
     for name in ("type", "id"):
         if not isinstance(entry.get(name), str):
-            raise UsageError(f"{where}: `{name}` is a text, not {entry.get(name)!r}")
+            raise UsageError(
+                f"{where}: `{name}` is a text, not {show(entry.get(name))}; put it in quotes"
+            )
     if property is not None and not isinstance(property, str):
-        raise UsageError(f"{where}: `property` is a text, not {property!r}")
+        raise UsageError(f"{where}: `property` is a text, not {show(property)}; put it in quotes")
     return kind, entry["type"], entry["id"], property
 
 
 def _choice(given: Any, where: str) -> Choice | None:
-    if given is None or given in SIDES:
+    if given is None or (isinstance(given, str) and given in SIDES):
         choice: Choice | None = given
         return choice
     if isinstance(given, Mapping) and set(given) == {"value"}:
         return Given(given["value"])
     raise UsageError(
-        f"{where}: a resolution is `base`, `ours`, `theirs` or {{value: …}}, not {given!r}"
+        f"{where}: a resolution is `base`, `ours`, `theirs` or {{value: …}}, not {show(given)}"
     )
 
 

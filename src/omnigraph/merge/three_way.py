@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.compute.arrays import as_arrow
+from omnigraph.compute.arrays import as_arrow, as_numpy
 from omnigraph.compute.equality import unequal
 from omnigraph.merge.rows import Bools, Places, RowChanges, places, taken
 
@@ -89,6 +89,7 @@ def three_way(
     prefer: Side | None = None,
     choices: Mapping[tuple[str, str | None], Choice] | None = None,
     pins: Mapping[str, Side] | None = None,
+    given: Mapping[tuple[str, str], Any] | None = None,
     doubts: Mapping[str, frozenset[str] | None] | None = None,
     unchanged: Bools | None = None,
 ) -> Merged:
@@ -102,6 +103,7 @@ def three_way(
         prefer: The side that wins conflicts without a choice of their own.
         choices: How single conflicts are settled, by id and column.
         pins: Ids of rows that are taken from one side as they are there.
+        given: Values in place of those of all sides, by id and column, in rows that are merged.
         doubts: Ids of rows of which nobody can tell what the base was, in some columns, or in all
             (None): both sides count as changed.
         unchanged: Which of the `ids_to_merge` are of rows that are known to be on our side as they
@@ -120,6 +122,7 @@ def three_way(
         else:
             merge.choose(cell, conflict.column, choice)
             settled.append(conflict)
+    merge.give(given or {})
     rows, at, removed = merge.outcome()
     return Merged(rows, at, removed, tuple(open_conflicts), tuple(settled))
 
@@ -262,6 +265,12 @@ class _Merge:
             self._take(at, SIDES.index(choice))
         else:
             self.picks[column][at] = SIDES.index(choice)
+
+    def give(self, given: Mapping[tuple[str, str], Any]) -> None:
+        """Put values in the place of those of all sides."""
+        for place, id in self._places({id: None for id, _ in given}):
+            values = {column: value for (of, column), value in given.items() if of == id}
+            self.given.update({(place, column): value for column, value in values.items()})
 
     def outcome(self) -> tuple[pa.Table, Places, pa.Array]:
         """The rows that our side has to have, where, and the ids of those that it has to lose."""
