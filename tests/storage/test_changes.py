@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.storage import changes
-from omnigraph.storage.changes import changes_between, relocated, unmoved
+from omnigraph.storage.changes import changes_between, kept_places, relocated
 from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID
 from omnigraph.storage.tables import TableRef, Tables, TableSnapshot
 from tests.storage.people import INDICES, SCHEMA, append, commit, people
@@ -29,6 +29,9 @@ def check_changes(model: TableModel, old: TableSnapshot, new: TableSnapshot) -> 
     after = {(row.row_id, id, row.age) for id, row in now.items()}
     found = changes_between(old, new, ["id", "age", "id"])
     assert found.before.column_names == found.after.column_names == ["id", "age"]
+    rows = old.read(["id"], places=True)
+    ids = dict(zip(rows[ROW_ADDRESS].to_pylist(), rows["id"].to_pylist(), strict=True))
+    assert [ids[at] for at in found.before_addresses.tolist()] == found.before["id"].to_pylist()
     where = (old.version, new.version)
     assert pairs(found.before) == sorted((id, age) for _, id, age in before - after), where
     assert pairs(found.after) == sorted((id, age) for _, id, age in after - before), where
@@ -56,17 +59,21 @@ def check_places(model: TableModel, old: TableSnapshot, new: TableSnapshot) -> N
             assert place == start
 
 
-def check_unmoved(old: TableSnapshot, new: TableSnapshot) -> None:
-    """Compare which rows are where they were with scans of both."""
+def check_kept(old: TableSnapshot, new: TableSnapshot) -> None:
+    """Compare which rows are in the same place of the same file with scans of both."""
 
-    def files(table: TableSnapshot) -> list[tuple[str, int]]:
+    def files(table: TableSnapshot) -> dict[int, tuple[str, int]]:
         names = {state.id: name for name, state in table.fragments().items()}
         places = table.read([], places=True)[ROW_ADDRESS].to_pylist()
-        return [(names[at >> 32], at & 0xFFFFFFFF) for at in places]
+        return {at: (names[at >> 32], at & 0xFFFFFFFF) for at in places}
 
-    addresses = new.read([], places=True)[ROW_ADDRESS].to_numpy()
-    before = set(files(old))
-    assert unmoved(old, new, addresses).tolist() == [place in before for place in files(new)]
+    for one, other in ((old, new), (new, old)):
+        ours, theirs = files(one), files(other)
+        found, kept = kept_places(one, other, np.array(list(ours), np.uint64))
+        there = set(theirs.values())
+        assert kept.tolist() == [place in there for place in ours.values()]
+        for place, address, is_kept in zip(ours.values(), found.tolist(), kept, strict=True):
+            assert not is_kept or theirs[address] == place
 
 
 def check_pairs(model: TableModel, *, places: bool = True) -> None:
@@ -76,7 +83,7 @@ def check_pairs(model: TableModel, *, places: bool = True) -> None:
         check_changes(model, snapshots[old], snapshots[new])
         if places:
             check_places(model, snapshots[old], snapshots[new])
-            check_unmoved(snapshots[old], snapshots[new])
+            check_kept(snapshots[old], snapshots[new])
 
 
 # --- a model over everything that makes versions ---

@@ -625,8 +625,8 @@ class History:
     def _refuse_another_lifetime(self, base: BranchState) -> None:
         """Refuse to publish to a branch that was deleted since, even if it was made anew.
 
-        Lance would put the version into the place of the branch all the same. It takes a lost lease:
-        under the lock of a local graph nobody deletes a branch.
+        Lance would put the version into the place of the branch all the same. It takes a lost
+        lease: under the lock of a local graph nobody deletes a branch.
         """
         if base.name == MAIN or self.location.is_local:
             return

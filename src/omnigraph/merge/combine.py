@@ -47,10 +47,11 @@ from omnigraph.merge.three_way import (
     three_way,
 )
 from omnigraph.storage.blobs import read_rewritable
-from omnigraph.storage.changes import read_rows, unmoved
+from omnigraph.storage.changes import kept_places, read_rows
 from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID
 from omnigraph.storage.tables import TableSnapshot
 from omnigraph.writes.delta import TableDelta, old_columns, old_schema
+from omnigraph.writes.reads import LookUp
 from omnigraph.writes.rules import Violations
 from omnigraph.writes.rules.write import check_write
 from omnigraph.writes.view import View
@@ -154,11 +155,11 @@ class _Combination:
         pins = self.pins.get(type.name, {})
         doubts = self.base.doubts.get(type.name, {})
         changes = self._with_pinned(type, pins)
-        table = self.view.table(type.name)
         ids = ids_to_merge(changes, doubts, pins)
-        found = table.find("id", ids, old_columns(type)).select(old_schema(type).names)
-        at = places(ids, found)
-        ours, same = self._ours(type, table.snapshot, found)
+        old, same = self._found(type, changes, ids)
+        at = places(ids, old)
+        snapshot = self.view.table(type.name).snapshot
+        ours = _read(type, snapshot, rows_where(old, ~same))
         choices = {
             (id, None if property is None else physical(property, type)): _typed(type, key, choice)
             for key, choice in self.settings.resolutions.items()
@@ -177,9 +178,8 @@ class _Combination:
             doubts=doubts,
             unchanged=same[at] & (at >= 0) if len(same) else None,
         )
-        rows = self._writable(type, merged.rows, changes, ours, table.snapshot)
+        rows = self._writable(type, merged.rows, changes, ours, snapshot)
         replaced = at[merged.places]
-        old = found.cast(old_schema(type))
         delta = TableDelta.of(
             type,
             new=rows_where(rows, replaced < 0),
@@ -190,21 +190,31 @@ class _Combination:
         )
         return delta, merged
 
-    def _ours(self, type: Type, snapshot: TableSnapshot, found: pa.Table) -> tuple[pa.Table, Bools]:
-        """Rows of our side, and which of those that were found are as they were in the base.
+    def _found(self, type: Type, changes: RowChanges, ids: pa.Array) -> tuple[pa.Table, Bools]:
+        """Where rows with some ids are on our side, and which of them are as in the base.
 
-        These are where they were. They are not read: the changes on their side have them.
+        Those in the same place as in the base are neither looked for nor read: the changes on
+        their side have them.
         """
-        same = np.zeros(found.num_rows, bool)
-        if type.name not in self.base.overlay:
-            addresses = as_numpy(found[ROW_ADDRESS]).astype(np.uint64, copy=False)
-            same = unmoved(self.base.state.snapshot(type), snapshot, addresses)
-        rows = change_schema(type).empty_table()
-        if not same.all():
-            moved = rows_where(found.select([ROW_ID, ROW_ADDRESS]), ~same)
-            read = read_rows(snapshot, moved, table_schema(type).names)
-            rows = as_change_rows(type, snapshot, read)
-        return rows, same
+        table, schema = self.view.table(type.name), old_schema(type)
+        if type.name in self.base.overlay:
+            found = table.find("id", ids, old_columns(type)).select(schema.names).cast(schema)
+            return found, np.zeros(found.num_rows, bool)
+        base = self.base.state.snapshot(type)
+        parts = [schema.empty_table()]
+        if changes.addresses is not None:
+            addresses, kept = kept_places(base, table.snapshot, changes.addresses)
+            known = changes.before.select([*old_columns(type), ROW_ID])
+            known = known.append_column(ROW_ADDRESS, as_arrow(addresses))
+            parts.append(rows_where(known.select(schema.names), kept).cast(schema))
+            self.view.note(type.name, LookUp("id", parts[-1]["id"].combine_chunks()))
+            ids = ids.filter(as_arrow(places(ids, parts[-1]) < 0))
+        same = [np.ones(parts[-1].num_rows, bool)]
+        if len(ids):
+            found = table.find("id", ids, old_columns(type)).select(schema.names).cast(schema)
+            parts.append(found)
+            same.append(kept_places(table.snapshot, base, as_numpy(found[ROW_ADDRESS]))[1])
+        return pa.concat_tables(parts), np.concatenate(same)
 
     def _with_pinned(self, type: Type, pins: Mapping[str, Side]) -> RowChanges:
         """The changes on their side, with rows that they left alone and that are asked for."""
@@ -380,6 +390,14 @@ class _Combination:
 
 
 # --- parts ---
+
+
+def _read(type: Type, snapshot: TableSnapshot, places: pa.Table) -> pa.Table:
+    """Rows whose places are known, in the form that changes have."""
+    if not places.num_rows:
+        return change_schema(type).empty_table()
+    places = places.select([ROW_ID, ROW_ADDRESS])
+    return as_change_rows(type, snapshot, read_rows(snapshot, places, table_schema(type).names))
 
 
 def _kind(type: Type) -> Literal["node", "edge"]:

@@ -27,10 +27,16 @@ class RowChanges:
     """What became of some rows of a table, from one state to another.
 
     A row in `before` alone was deleted, one in `after` alone was inserted. Ids are unique in each.
+
+    Attributes:
+        before: Rows as they were.
+        after: Rows as they are.
+        addresses: Where the rows of `before` are in the table as it was; None when nobody knows.
     """
 
     before: pa.Table
     after: pa.Table
+    addresses: npt.NDArray[np.uint64] | None = None
 
     @cached_property
     def ids(self) -> pa.Array:

@@ -7,6 +7,7 @@ fragment that was merged from others is no change: its rows have the same row id
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,8 @@ _NONE = np.zeros(0, np.uint64)
 #: So many rows are found by their addresses, which Lance is told as text. For more, those of their
 #: fragments are read.
 _FEW_ADDRESSES = 1024
+#: Of so many rows before and after, both are read at the same time.
+_MANY_ROWS = 10_000
 #: Taking a row takes about as long as scanning so many.
 _SCANNED_FOR_TAKEN = 4
 
@@ -40,12 +43,14 @@ class Changes:
         after: Rows of the newer version that are new, or had other values in the older one.
         before_row_ids: The stable row ids of `before`, in its order.
         after_row_ids: The stable row ids of `after`, in its order.
+        before_addresses: Where the rows of `before` are in the older version.
     """
 
     before: pa.Table
     after: pa.Table
     before_row_ids: RowIds
     after_row_ids: RowIds
+    before_addresses: RowIds
 
 
 def changes_between(
@@ -78,13 +83,22 @@ def changes_between(
     is_after = ~was_there | updated
     is_before = ~_looked_up(fresh_ids, fresh_ids, old_ids)[1]
     is_before |= _looked_up(fresh_ids[updated], fresh_ids[updated], old_ids)[1]
-    before = read_rows(old, rows_where(gone, is_before), wanted)
-    after = read_rows(new, rows_where(fresh, is_after), wanted)
+    places = rows_where(gone, is_before), rows_where(fresh, is_after)
+    if min(part.num_rows for part in places) > _MANY_ROWS:
+        # Lance takes turns with its processor and its disk: two readers use both.
+        with ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(read_rows, old, places[0], wanted)
+            after = read_rows(new, places[1], wanted)
+            before = reading.result()
+    else:
+        before, after = (read_rows(*of, wanted) for of in zip((old, new), places, strict=True))
+    before_ids = _numbers(before, ROW_ID)
     return Changes(
         before.select(wanted),
         after.select(wanted),
-        _numbers(before, ROW_ID),
+        before_ids,
         _numbers(after, ROW_ID),
+        _looked_up(old_ids, _numbers(gone, ROW_ADDRESS), before_ids)[0],
     )
 
 
@@ -110,24 +124,33 @@ def relocated(
     return np.where(moved, found[0], addresses), ~moved | found[1]
 
 
-def unmoved(old: TableSnapshot, new: TableSnapshot, addresses: RowIds) -> npt.NDArray[np.bool_]:
-    """Which rows of a version are where they were in another one: these are the same rows.
+def kept_places(
+    one: TableSnapshot, other: TableSnapshot, addresses: RowIds
+) -> tuple[RowIds, npt.NDArray[np.bool_]]:
+    """Where rows of one version are in another one, if nothing has happened to them in between.
+
+    A row that is changed moves to another file: those in the same place of the same file are the
+    same rows.
 
     Args:
-        old: Another version of the table, or of what it was forked from.
-        new: The version that has the rows.
-        addresses: Where they are there.
+        one: The version that has the rows.
+        other: Another version of the table, before or after it, or of a fork.
+        addresses: Where the rows are.
+
+    Returns:
+        Their addresses in the other version, and which of the rows are there.
     """
-    was, now = old.fragments(), new.fragments()
-    same = {state.id: was[name] for name, state in now.items() if name in was}
-    found = np.zeros(len(addresses), bool)
+    ours, theirs = one.fragments(), other.fragments()
+    shared = {state.id: theirs[name].id for name, state in ours.items() if name in theirs}
+    kept = np.zeros(len(addresses), bool)
+    found = addresses.copy()
     owners = addresses >> _FRAGMENT_BITS
     for id in distinct(owners).tolist():
-        if id in same:
+        if id in shared:
             here = owners == id
-            before = _at_fragment(same[id].id, addresses[here] & _OFFSET_MASK)
-            found[here] = ~np.isin(before, old.deleted_rows(same[id].id))
-    return found
+            found[here] = _at_fragment(shared[id], addresses[here] & _OFFSET_MASK)
+            kept[here] = ~np.isin(found[here], other.deleted_rows(shared[id]))
+    return found, kept
 
 
 @dataclass(frozen=True, slots=True)
