@@ -94,6 +94,7 @@ def test_a_history_that_was_merged_wrongly_once(name, beginnings):
     check(beginnings(0), FOUND[name])
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_random_histories_merge_as_the_model_says(shard, beginnings):
     """Most from a new graph, the others go on from one that has a history already."""

@@ -595,12 +595,13 @@ class History:
             touched: What the commits have touched, as far as that is known.
 
         Raises:
-            ReadSetConflict: The branch has another head by now.
+            ReadSetConflict: The branch has another head by now, or is gone.
         """
         changed = list(tables)
         commit = commits[-1]
         rows = [*map(version_row, changed), *map(commit_row, commits), head_row(commit)]
         self.confirm(base.epoch)
+        self._refuse_another_lifetime(base)
         ledger = self._ledger.publish(base.ledger, as_table(rows))
         if ledger.version != base.ledger.version + 1:
             # Something that does not conflict was published in between, such as a tag.
@@ -620,6 +621,20 @@ class History:
             published = structs.replace(published, state=state, ledger=pruned)
             self._note(before, published, Step((), is_pruned=True))
         return published
+
+    def _refuse_another_lifetime(self, base: BranchState) -> None:
+        """Refuse to publish to a branch that was deleted since, even if it was made anew.
+
+        Lance would put the version into the place of the branch all the same. It takes a lost
+        lease: under the lock of a local graph nobody deletes a branch.
+        """
+        if base.name == MAIN or self.location.is_local:
+            return
+        with suppress(NotFound):
+            if self.branch_identity(base.name)[0] == base.identity:
+                return
+        text = f"branch `{base.name}` was deleted while this write was under way"
+        raise ReadSetConflict(text, changed=("branch",))
 
     def completed(self, base: BranchState, commits: Sequence[Commit]) -> list[Commit]:
         """Commits on top of a state that know what they merge, and what their tables were."""

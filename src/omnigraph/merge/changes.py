@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import pyarrow as pa
 
+from omnigraph.compute.arrays import as_arrow, as_numpy
 from omnigraph.errors import NotFound
 from omnigraph.history.manifest import ManifestState, PublishedTable
 from omnigraph.history.repository import Repository
@@ -23,7 +23,7 @@ from omnigraph.merge.ancestors import fork_point
 from omnigraph.merge.rows import RowChanges, across, net
 from omnigraph.storage.blobs import with_tokens
 from omnigraph.storage.changes import changes_between
-from omnigraph.storage.table_ref import ROW_ID, TableRef
+from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID, TableRef
 from omnigraph.storage.tables import TableSnapshot
 
 Type = NodeType | EdgeType
@@ -99,7 +99,7 @@ def compared_columns(type: Type) -> list[str]:
 def as_change_rows(type: Type, snapshot: TableSnapshot, found: pa.Table) -> pa.Table:
     """Rows with `_rowid` in the form that changes have: blobs are told by their content."""
     names = table_schema(type).names
-    rows = with_tokens(snapshot, found.select(names), found[ROW_ID].to_pylist())
+    rows = with_tokens(snapshot, found.select(names), found[ROW_ID])
     return (
         rows.replace_schema_metadata(None)
         .append_column(ROW_ID, found[ROW_ID].cast(pa.uint64()))
@@ -170,15 +170,21 @@ def _all_rows(type: Type, state: GraphState) -> pa.Table:
 
 
 def _changes(type: Type, old: TableSnapshot, new: TableSnapshot) -> RowChanges:
-    found = changes_between(old, new, table_schema(type).names)
-    rows = []
-    for snapshot, part, row_ids in (
-        (old, found.before, found.before_row_ids),
-        (new, found.after, found.after_row_ids),
-    ):
-        numbered = part.append_column(ROW_ID, pa.array(row_ids.astype(np.uint64)))
-        rows.append(as_change_rows(type, snapshot, numbered))
-    return net(rows[0], rows[1], compared_columns(type))
+    found = changes_between(old, new, table_schema(type).names, compare=False)
+    before, after = (
+        as_change_rows(type, snapshot, part.append_column(ROW_ID, as_arrow(row_ids)))
+        for snapshot, part, row_ids in (
+            (old, found.before, found.before_row_ids),
+            (new, found.after, found.after_row_ids),
+        )
+    )
+    before = before.append_column(ROW_ADDRESS, as_arrow(found.before_addresses))
+    changes = net(before, after, compared_columns(type))
+    return RowChanges(
+        changes.before.drop_columns(ROW_ADDRESS),
+        changes.after,
+        as_numpy(changes.before[ROW_ADDRESS]),
+    )
 
 
 def _turned(changes: RowChanges) -> RowChanges:

@@ -12,10 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph import failpoints
+from omnigraph.compute.arrays import as_arrow, as_numpy, rows_where
 from omnigraph.compute.keys import PHYSICAL_ENDS, physical
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import UsageError, Violation
@@ -24,7 +26,7 @@ from omnigraph.language.schema.arrow import table_schema
 from omnigraph.language.schema.catalog import ENDS
 from omnigraph.language.values import ValueFault, coerce
 from omnigraph.merge.base import Base
-from omnigraph.merge.changes import GraphState, as_change_rows, compared_columns
+from omnigraph.merge.changes import GraphState, as_change_rows, change_schema, compared_columns
 from omnigraph.merge.conflicts import (
     Conflict,
     ConflictKind,
@@ -33,7 +35,7 @@ from omnigraph.merge.conflicts import (
     describe,
     describe_key,
 )
-from omnigraph.merge.rows import RowChanges, with_ids
+from omnigraph.merge.rows import Bools, RowChanges, places, with_ids
 from omnigraph.merge.three_way import (
     Choice,
     Given,
@@ -45,9 +47,11 @@ from omnigraph.merge.three_way import (
     three_way,
 )
 from omnigraph.storage.blobs import read_rewritable
-from omnigraph.storage.table_ref import ROW_ID
+from omnigraph.storage.changes import kept_places, read_rows
+from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID
 from omnigraph.storage.tables import TableSnapshot
-from omnigraph.writes.delta import TableDelta, old_schema, split
+from omnigraph.writes.delta import TableDelta, old_columns, old_schema
+from omnigraph.writes.reads import LookUp
 from omnigraph.writes.rules import Violations
 from omnigraph.writes.rules.write import check_write
 from omnigraph.writes.view import View
@@ -136,6 +140,7 @@ class _Combination:
                 conflicts += [self._of_row(type, found) for found in merged.conflicts]
                 settled |= {c.key: c for c in (self._of_row(type, f) for f in merged.settled)}
             broken = self._broken(deltas) if check else []
+            # All of them, and not only up to the first that makes a difference.
             makes_difference = [self._settle(conflict) for conflict in broken]
             if any(makes_difference):
                 settled |= {c.key: c for c in broken if self.settings.choice(c.key) is not None}
@@ -150,10 +155,11 @@ class _Combination:
         pins = self.pins.get(type.name, {})
         doubts = self.base.doubts.get(type.name, {})
         changes = self._with_pinned(type, pins)
-        table = self.view.table(type.name)
-        names = table_schema(type).names
-        found = table.find("id", ids_to_merge(changes, doubts, pins), names)
-        ours = as_change_rows(type, table.snapshot, found)
+        ids = ids_to_merge(changes, doubts, pins)
+        old, same = self._found(type, changes, ids)
+        at = places(ids, old)
+        snapshot = self.view.table(type.name).snapshot
+        ours = _read(type, snapshot, rows_where(old, ~same))
         choices = {
             (id, None if property is None else physical(property, type)): _typed(type, key, choice)
             for key, choice in self.settings.resolutions.items()
@@ -170,15 +176,51 @@ class _Combination:
             pins=pins,
             given=self.given.get(type.name),
             doubts=doubts,
+            unchanged=same[at] & (at >= 0) if len(same) else None,
         )
-        rows = self._writable(type, merged.rows, changes, ours, table.snapshot)
-        places = found.select(old_schema(type).names).cast(old_schema(type))
-        delta = split(type, rows, places, removed=with_ids(places, merged.removed))
+        rows = self._writable(type, merged.rows, changes, ours, snapshot)
+        replaced = at[merged.places]
+        delta = TableDelta.of(
+            type,
+            new=rows_where(rows, replaced < 0),
+            changed=rows_where(rows, replaced >= 0),
+            changed_from=old.take(as_arrow(replaced[replaced >= 0])),
+            removed=with_ids(old, merged.removed),
+            has_distinct_ids=True,
+        )
         return delta, merged
+
+    def _found(self, type: Type, changes: RowChanges, ids: pa.Array) -> tuple[pa.Table, Bools]:
+        """Where rows with some ids are on our side, and which of them are as in the base.
+
+        Those in the same place as in the base are neither looked for nor read: the changes on
+        their side have them.
+        """
+        table, schema = self.view.table(type.name), old_schema(type)
+        if type.name in self.base.overlay:
+            found = table.find("id", ids, old_columns(type)).select(schema.names).cast(schema)
+            return found, np.zeros(found.num_rows, bool)
+        base = self.base.state.snapshot(type)
+        parts = [schema.empty_table()]
+        if changes.addresses is not None:
+            addresses, kept = kept_places(base, table.snapshot, changes.addresses)
+            known = changes.before.select([*old_columns(type), ROW_ID])
+            known = known.append_column(ROW_ADDRESS, as_arrow(addresses))
+            parts.append(rows_where(known.select(schema.names), kept).cast(schema))
+            self.view.note(type.name, LookUp("id", parts[-1]["id"].combine_chunks()))
+            ids = ids.filter(as_arrow(places(ids, parts[-1]) < 0))
+        same = [np.ones(parts[-1].num_rows, bool)]
+        if len(ids):
+            found = table.find("id", ids, old_columns(type)).select(schema.names).cast(schema)
+            parts.append(found)
+            same.append(kept_places(table.snapshot, base, as_numpy(found[ROW_ADDRESS]))[1])
+        return pa.concat_tables(parts), np.concatenate(same)
 
     def _with_pinned(self, type: Type, pins: Mapping[str, Side]) -> RowChanges:
         """The changes on their side, with rows that they left alone and that are asked for."""
         known = self.changes.get(type.name)
+        if known is not None and not pins:
+            return known
         ids = pa.array(list(pins), pa.utf8())
         if known is None:
             return RowChanges(self.base.rows(type, ids), self.theirs.rows(type, ids))
@@ -204,12 +246,12 @@ class _Combination:
         for column in schema:
             values: Any = rows[column.name]
             if values.type != column.type:
-                places = [
+                sources = [
                     (self.theirs.snapshot(type), changes.after),
                     (snapshot, ours),
                     (self.base.state.snapshot(type), changes.before),
                 ]
-                values = _blob_values(column, values.combine_chunks(), places)
+                values = _blob_values(column, values.combine_chunks(), sources)
             columns.append(values)
         return pa.Table.from_arrays(columns, schema=schema)
 
@@ -348,6 +390,14 @@ class _Combination:
 
 
 # --- parts ---
+
+
+def _read(type: Type, snapshot: TableSnapshot, places: pa.Table) -> pa.Table:
+    """Rows whose places are known, in the form that changes have."""
+    if not places.num_rows:
+        return change_schema(type).empty_table()
+    places = places.select([ROW_ID, ROW_ADDRESS])
+    return as_change_rows(type, snapshot, read_rows(snapshot, places, table_schema(type).names))
 
 
 def _kind(type: Type) -> Literal["node", "edge"]:

@@ -7,6 +7,7 @@ fragment that was merged from others is no change: its rows have the same row id
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,14 +15,23 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.compute.arrays import as_numpy
+from omnigraph.compute.arrays import as_arrow, as_numpy, distinct, rows_where
 from omnigraph.compute.equality import unequal
-from omnigraph.storage.snapshot import TableSnapshot
-from omnigraph.storage.table_ref import OFFSET_BITS, ROW_ADDRESS, ROW_ID
+from omnigraph.storage.snapshot import FEW_ROWS, TableSnapshot
+from omnigraph.storage.table_ref import OFFSET_BITS, ROW_ADDRESS, ROW_ID, address
 
 RowIds = npt.NDArray[np.uint64]
 _LAST_UPDATED = "_row_last_updated_at_version"
 _FRAGMENT_BITS = np.uint64(OFFSET_BITS)
+_OFFSET_MASK = np.uint64((1 << OFFSET_BITS) - 1)
+_NONE = np.zeros(0, np.uint64)
+#: So many rows are found by their addresses, which Lance is told as text. For more, those of their
+#: fragments are read.
+_FEW_ADDRESSES = 1024
+#: Of so many rows before and after, both are read at the same time.
+_MANY_ROWS = 10_000
+#: Taking a row takes about as long as scanning so many.
+_SCANNED_FOR_TAKEN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +43,19 @@ class Changes:
         after: Rows of the newer version that are new, or had other values in the older one.
         before_row_ids: The stable row ids of `before`, in its order.
         after_row_ids: The stable row ids of `after`, in its order.
+        before_addresses: Where the rows of `before` are in the older version.
     """
 
     before: pa.Table
     after: pa.Table
     before_row_ids: RowIds
     after_row_ids: RowIds
+    before_addresses: RowIds
 
 
-def changes_between(old: TableSnapshot, new: TableSnapshot, columns: Sequence[str]) -> Changes:
+def changes_between(
+    old: TableSnapshot, new: TableSnapshot, columns: Sequence[str], *, compare: bool = True
+) -> Changes:
     """Compare two versions of a table.
 
     Args:
@@ -49,40 +63,43 @@ def changes_between(old: TableSnapshot, new: TableSnapshot, columns: Sequence[st
         new: A later version of the same table, or of a fork of it. If a version between them
             went back to an earlier one, then to one that `old` comes from, too.
         columns: What to read of the rows that differ.
+        compare: Leave out rows that were written again with equal values. Else there may be
+            some, for callers who compare the rows themselves.
     """
-    was, now = old.fragments(), new.fragments()
-    written = [fragment.id for name, fragment in now.items() if name not in was]
-    reduced = [name for name in now if name in was and was[name].deleted != now[name].deleted]
-    touched = [fragment.id for name, fragment in was.items() if name not in now]
-    touched += [was[name].id for name in reduced]
     wanted = list(dict.fromkeys(columns))
-    fresh = new.read([*wanted, _LAST_UPDATED], places=True, fragments=written)
-    gone = old.read([_LAST_UPDATED], places=True, fragments=touched)
-    left = [now[name].id for name in reduced]
-    still = new.read([], places=True, fragments=left)
-    back = ~np.isin(_numbers(still, ROW_ADDRESS), _numbers(gone, ROW_ADDRESS), assume_unique=True)
-    if back.any():
-        # A version between them went back to an earlier one: rows are no longer deleted.
-        places = pa.array(_numbers(still, ROW_ADDRESS)[back])
-        again = new.read([*wanted, _LAST_UPDATED], places=True, fragments=left)
-        again = again.filter(pc.is_in(again[ROW_ADDRESS], value_set=places))
-        fresh = pa.concat_tables([fresh, again])
+    moves = _moves(old, new)
+    gone = moves.gone([_LAST_UPDATED, *wanted])
+    fresh = moves.fresh([_LAST_UPDATED, *wanted])
     old_ids, fresh_ids = _numbers(gone, ROW_ID), _numbers(fresh, ROW_ID)
-    still_ids = np.union1d(fresh_ids, _numbers(still, ROW_ID))
-    removed = np.setdiff1d(old_ids, still_ids, assume_unique=True)
     was_updated, was_there = _looked_up(old_ids, _numbers(gone, _LAST_UPDATED), fresh_ids)
     is_updated = _numbers(fresh, _LAST_UPDATED)
     # Merged rows may look newer, but never older: that is what went back.
     went_back = was_there & (is_updated < was_updated)
     updated = (was_there & (is_updated > old.version)) | went_back
-    if went_back.any() or (updated.any() and new.version > old.version + 1):
+    if compare and (went_back.any() or (updated.any() and new.version > old.version + 1)):
         # The versions of merged rows are not exact: only their values tell.
         at = np.flatnonzero(updated)
         updated[at] = _differ(old, new, fresh_ids[at])
     is_after = ~was_there | updated
-    after = fresh.filter(pa.array(is_after)).select(wanted)
-    before_ids = np.concatenate([removed, fresh_ids[updated]])
-    return Changes(_taken(old, before_ids, wanted), after, before_ids, fresh_ids[is_after])
+    is_before = ~_looked_up(fresh_ids, fresh_ids, old_ids)[1]
+    is_before |= _looked_up(fresh_ids[updated], fresh_ids[updated], old_ids)[1]
+    places = rows_where(gone, is_before), rows_where(fresh, is_after)
+    if min(part.num_rows for part in places) > _MANY_ROWS:
+        # Lance takes turns with its processor and its disk: two readers use both.
+        with ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(read_rows, old, places[0], wanted)
+            after = read_rows(new, places[1], wanted)
+            before = reading.result()
+    else:
+        before, after = (read_rows(*of, wanted) for of in zip((old, new), places, strict=True))
+    before_ids = _numbers(before, ROW_ID)
+    return Changes(
+        before.select(wanted),
+        after.select(wanted),
+        before_ids,
+        _numbers(after, ROW_ID),
+        _looked_up(old_ids, _numbers(gone, ROW_ADDRESS), before_ids)[0],
+    )
 
 
 def relocated(
@@ -93,23 +110,166 @@ def relocated(
     Returns:
         Their addresses, and which of the rows are there.
     """
-    was, now = old.fragments(), new.fragments()
-    changed = [name for name in was if name not in now or was[name].deleted != now[name].deleted]
-    touched = [was[name].id for name in changed]
-    moved = np.isin(addresses >> _FRAGMENT_BITS, np.array(touched, np.uint64))
+    moves = _moves(old, new)
+    left = np.concatenate([np.array(moves.vanished, np.uint64), moves.deleted >> _FRAGMENT_BITS])
+    moved = np.isin(addresses >> _FRAGMENT_BITS, left)
     known = np.ones(len(addresses), bool)
     if not moved.any():
         return addresses, known
-    candidates = [fragment.id for name, fragment in now.items() if name not in was]
-    candidates += [now[name].id for name in changed if name in now]
-    before = old.read([], places=True, fragments=touched)
-    after = new.read([], places=True, fragments=candidates)
-    row_ids = _looked_up(_numbers(before, ROW_ADDRESS), _numbers(before, ROW_ID), addresses[moved])
+    before, after = moves.gone(()), moves.fresh(())
+    row_ids = _looked_up(_numbers(before, ROW_ADDRESS), _numbers(before, ROW_ID), addresses)
     found = _looked_up(_numbers(after, ROW_ID), _numbers(after, ROW_ADDRESS), row_ids[0])
-    result = addresses.copy()
-    result[moved] = found[0]
-    known[moved] = row_ids[1] & found[1]
-    return result, known
+    # Others are where they were.
+    moved = row_ids[1]
+    return np.where(moved, found[0], addresses), ~moved | found[1]
+
+
+def kept_places(
+    one: TableSnapshot, other: TableSnapshot, addresses: RowIds
+) -> tuple[RowIds, npt.NDArray[np.bool_]]:
+    """Where rows of one version are in another one, if nothing has happened to them in between.
+
+    A row that is changed moves to another file: those in the same place of the same file are the
+    same rows.
+
+    Args:
+        one: The version that has the rows.
+        other: Another version of the table, before or after it, or of a fork.
+        addresses: Where the rows are.
+
+    Returns:
+        Their addresses in the other version, and which of the rows are there.
+    """
+    ours, theirs = one.fragments(), other.fragments()
+    shared = {state.id: theirs[name].id for name, state in ours.items() if name in theirs}
+    kept = np.zeros(len(addresses), bool)
+    found = addresses.copy()
+    owners = addresses >> _FRAGMENT_BITS
+    for id in distinct(owners).tolist():
+        if id in shared:
+            here = owners == id
+            found[here] = _at_fragment(shared[id], addresses[here] & _OFFSET_MASK)
+            kept[here] = ~np.isin(found[here], other.deleted_rows(shared[id]))
+    return found, kept
+
+
+@dataclass(frozen=True, slots=True)
+class _Moves:
+    """Where rows may have gone, or come from, between two versions.
+
+    Attributes:
+        vanished: The fragments that only the old version has.
+        deleted: The addresses of rows that are deleted from fragments that both have.
+        written: The fragments that only the new version has.
+        restored: The addresses of rows that are back in fragments that both have: a version
+            between them went back to an earlier one.
+    """
+
+    old: TableSnapshot
+    new: TableSnapshot
+    vanished: Sequence[int]
+    deleted: RowIds
+    written: Sequence[int]
+    restored: RowIds
+
+    def gone(self, columns: Sequence[str]) -> pa.Table:
+        """The rows of the old version that are no longer where they were, with their places.
+
+        If they are few, with columns. Of many just the first column is read, which is cheap; most
+        of them may have been merged, and not be wanted.
+        """
+        return _at(self.old, self.vanished, self.deleted, self._cheap(self.old, columns))
+
+    def fresh(self, columns: Sequence[str]) -> pa.Table:
+        """The rows of the new version that are where none was before; see `gone`."""
+        return _at(self.new, self.written, self.restored, self._cheap(self.new, columns))
+
+    def _cheap(self, table: TableSnapshot, columns: Sequence[str]) -> Sequence[str]:
+        """The columns to read at once, see `gone`."""
+        fragments = self.vanished if table is self.old else self.written
+        addresses = self.deleted if table is self.old else self.restored
+        rows = {state.id: state.rows for state in table.fragments().values()}
+        are_few = sum(rows[id] for id in fragments) + len(addresses) <= FEW_ROWS
+        return columns if are_few else columns[:1]
+
+
+def _moves(old: TableSnapshot, new: TableSnapshot) -> _Moves:
+    was, now = old.fragments(), new.fragments()
+    deleted, restored = [_NONE], [_NONE]
+    for name, state in now.items():
+        before = was.get(name)
+        if before is None or before.deleted == state.deleted:
+            continue
+        had, has = old.deleted_rows(before.id), new.deleted_rows(state.id)
+        # In one fragment the same row has the same offset.
+        had, has = had & _OFFSET_MASK, has & _OFFSET_MASK
+        deleted.append(_at_fragment(before.id, np.setdiff1d(has, had, assume_unique=True)))
+        restored.append(_at_fragment(state.id, np.setdiff1d(had, has, assume_unique=True)))
+    return _Moves(
+        old,
+        new,
+        [fragment.id for name, fragment in was.items() if name not in now],
+        np.concatenate(deleted),
+        [fragment.id for name, fragment in now.items() if name not in was],
+        np.concatenate(restored),
+    )
+
+
+def _at_fragment(fragment: int, offsets: RowIds) -> RowIds:
+    return offsets + np.uint64(address(fragment, 0))
+
+
+def _at(
+    table: TableSnapshot, fragments: Sequence[int], addresses: RowIds, columns: Sequence[str]
+) -> pa.Table:
+    """All rows of some fragments, and rows at some addresses, with their places."""
+    parts = []
+    if len(addresses) > _FEW_ADDRESSES:
+        more = distinct(addresses >> _FRAGMENT_BITS).tolist()
+        rows = table.read(columns, places=True, fragments=more)
+        parts.append(rows.filter(pc.is_in(rows[ROW_ADDRESS], value_set=as_arrow(addresses))))
+    elif len(addresses):
+        listed = ", ".join(map(str, addresses.tolist()))
+        parts.append(table.read(columns, f"{ROW_ADDRESS} in ({listed})", places=True))
+    if fragments or not parts:
+        parts.append(table.read(columns, places=True, fragments=fragments))
+    return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
+
+
+def read_rows(table: TableSnapshot, places: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Read columns of rows whose places are known, with `_rowid`; in no certain order.
+
+    Fragments of which most rows are wanted are scanned, of others the rows are taken.
+
+    Args:
+        table: The table.
+        places: The columns `_rowid` and `_rowaddr`, and others.
+        columns: What to read.
+    """
+    wanted = [*columns, ROW_ID]
+    if set(columns) <= set(places.column_names):
+        return places.select(wanted)
+    row_ids, addresses = _numbers(places, ROW_ID), _numbers(places, ROW_ADDRESS)
+    if len(addresses) <= _FEW_ADDRESSES:
+        return _at(table, (), addresses, columns).select(wanted)
+    owners = addresses >> _FRAGMENT_BITS
+    rows = {state.id: state.rows for state in table.fragments().values()}
+    dense = [
+        id
+        for id, count in zip(*(part.tolist() for part in np.unique_counts(owners)), strict=True)
+        if count > FEW_ROWS and _SCANNED_FOR_TAKEN * count >= rows[id]
+    ]
+    parts = []
+    scanned = np.isin(owners, np.array(dense, np.uint64))
+    if dense:
+        found = table.read(columns, places=True, fragments=dense)
+        if found.num_rows > scanned.sum():
+            found = rows_where(found, np.isin(_numbers(found, ROW_ID), row_ids[scanned]))
+        parts.append(found.select(wanted))
+    left = row_ids[~scanned]
+    if len(left):
+        parts.append(_taken(table, left, columns).append_column(ROW_ID, as_arrow(left)))
+    return pa.concat_tables(parts)
 
 
 def _looked_up(

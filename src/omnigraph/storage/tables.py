@@ -85,7 +85,7 @@ class TableVersion:
 class Tables:
     """All tables of one graph."""
 
-    __slots__ = ("_committed", "_ids", "_opened", "_roots", "_session", "location")
+    __slots__ = ("_committed", "_ids", "_objects", "_opened", "_roots", "_session", "location")
 
     def __init__(self, location: Location) -> None:
         use_storage()
@@ -93,6 +93,7 @@ class Tables:
         self._session = Session(
             index_cache_size_bytes=_INDEX_BYTES, metadata_cache_size_bytes=_METADATA_BYTES
         )
+        self._objects = Objects.at(location)
         self._ids = IdCache()
         #: Versions that somebody holds, by path and number. None of branches: one of the same name,
         #: made later, has other tables under the same address.
@@ -107,10 +108,10 @@ class Tables:
     def open(self, ref: TableRef, version: int | None = None) -> TableSnapshot:
         """Open a version of a table; without one, its HEAD."""
         if version is None or ref.branch is not None:
-            return TableSnapshot(ref, self._open(ref, version), self._ids)
+            return TableSnapshot(ref, self._open(ref, version), self._ids, self._objects)
         found = self._opened.get((ref.path, version))
         if found is None:
-            found = TableSnapshot(ref, self._open(ref, version), self._ids)
+            found = TableSnapshot(ref, self._open(ref, version), self._ids, self._objects)
             self._opened[ref.path, version] = found
         return found
 
@@ -132,8 +133,7 @@ class Tables:
         """
         if known is None:
             return int(self._open(ref, None).version)
-        objects = Objects.at(self.location)
-        while not objects.missing([version_path(ref, known + 1)]):
+        while not self._objects.missing([version_path(ref, known + 1)]):
             known += 1
         return known
 
@@ -169,7 +169,7 @@ class Tables:
 
     def has_branch(self, path: str, name: str) -> bool:
         """True when a table has a branch of this name."""
-        return branch_details(Objects.at(self.location), path, name) is not None
+        return branch_details(self._objects, path, name) is not None
 
     def origin(self, fork: TableRef) -> tuple[TableRef, int]:
         """What a branch of a table was forked from, and at which version. It has later ones.
@@ -318,7 +318,7 @@ class Tables:
         folder = snapshot.ref.folder
 
         def forget(version: int) -> None:
-            Objects.at(self.location).delete(f"{folder}/_versions/d{version}.manifest")
+            self._objects.delete(f"{folder}/_versions/d{version}.manifest")
 
         return stage_compaction(snapshot, rows_per_fragment=rows_per_fragment, forget=forget)
 
@@ -354,7 +354,7 @@ class Tables:
             made = settled(write.ref, made)
             self._learn_ids(write, made)
             if write.ref.branch is None:
-                opened = TableSnapshot(write.ref, made, self._ids, write._added)
+                opened = TableSnapshot(write.ref, made, self._ids, self._objects, write._added)
                 self._opened[write.ref.path, expected] = opened
                 self._committed.append(opened)
             return TableVersion(expected, write.transaction_id, int(made.count_rows()))

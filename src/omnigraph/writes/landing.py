@@ -90,6 +90,7 @@ def _can_share(prepared: Prepared) -> bool:
         item.staged is not None
         and item.staged.kind in ("append", "merge", "delete")
         and item.change.footprint is not None
+        and not item.makes_room
         for item in prepared.tables
     )
 
