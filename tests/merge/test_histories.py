@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -22,6 +23,7 @@ from tests.merge.histories import Beginning, Step, begin, fast_place, random_ste
 #: Before the fixture that keeps such variables out of tests.
 WANTED = int(os.environ.get("OMNIGRAPH_HISTORIES", "0"))
 SOAK_SECONDS = float(os.environ.get("OMNIGRAPH_SOAK_SECONDS", "60"))
+Beginnings = Callable[[int], Beginning]
 SHARDS = 4
 IN_EACH = 50
 
@@ -46,15 +48,16 @@ FOUND: dict[str, list[Step]] = {
 }
 
 
-@cache
-def beginning(rounds: int) -> Beginning:
-    """A graph that histories go on from; it is made once, and removed with the process."""
-    folder = TemporaryDirectory(dir=fast_place())
-    _folders.append(folder)
-    return begin(Path(folder.name), random_steps(-rounds, rounds))
+@pytest.fixture(scope="module")
+def beginnings() -> Iterator[Beginnings]:
+    """Graphs that histories go on from, after some rounds; each is made once."""
+    with TemporaryDirectory(prefix="histories-", dir=fast_place()) as folder:
 
+        @cache
+        def beginning(rounds: int) -> Beginning:
+            return begin(Path(folder) / str(rounds), random_steps(-rounds, rounds))
 
-_folders: list[TemporaryDirectory[str]] = []
+        yield beginning
 
 
 def check(start: Beginning, steps: list[Step]) -> Counter[str]:
@@ -63,14 +66,15 @@ def check(start: Beginning, steps: list[Step]) -> Counter[str]:
         return Counter(world.counts)
 
 
-def check_seed(start: Beginning, seed: int, rounds: int) -> Counter[str]:
-    """Run a history; one that fails is made shorter first."""
+def check_seed(beginnings: Beginnings, seed: int, before: int, rounds: int) -> Counter[str]:
+    """Run some rounds after others; a history that fails is made shorter first."""
     steps = random_steps(seed, rounds)
     try:
-        return check(start, steps)
+        return check(beginnings(before), steps)
     except Exception as error:
-        kind = type(error)
-        short = shortest(steps, lambda less: _fails(start, less, kind))
+        start, kind = beginnings(0), type(error)
+        whole = [*random_steps(-before, before), *steps]
+        short = shortest(whole, lambda less: _fails(start, less, kind))
         print(f"seed {seed} fails. To keep it, put this into FOUND:")
         print("\n".join(["[", *(f"    {step}," for step in short), "]"]))
         check(start, short)
@@ -86,28 +90,28 @@ def _fails(start: Beginning, steps: list[Step], error: type[Exception]) -> bool:
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_a_history_that_was_merged_wrongly_once(name):
-    check(beginning(0), FOUND[name])
+def test_a_history_that_was_merged_wrongly_once(name, beginnings):
+    check(beginnings(0), FOUND[name])
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_random_histories_merge_as_the_model_says(shard):
+def test_random_histories_merge_as_the_model_says(shard, beginnings):
     """Most from a new graph, the others go on from one that has a history already."""
     for seed in range(shard * IN_EACH, (shard + 1) * IN_EACH):
-        check_seed(beginning(0 if seed % 4 else 4), seed, 2 if seed % 4 else 1)
+        check_seed(beginnings, seed, *((0, 2) if seed % 4 else (4, 1)))
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_many_random_histories_merge_as_the_model_says(shard, capfd):
+def test_many_random_histories_merge_as_the_model_says(shard, beginnings, capfd):
     started, seen, done = time.monotonic(), Counter[str](), 0
     for seed in count(1_000 + shard, SHARDS):
         seconds = time.monotonic() - started
         if done * SHARDS >= WANTED if WANTED else seconds * SHARDS > SOAK_SECONDS:
             break
-        seen += check_seed(beginning(0 if seed % 3 else 4), seed, 2 + seed % 4)
+        seen += check_seed(beginnings, seed, 0 if seed % 3 else 4, 2 + seed % 4)
         done += 1
         if done % 50 == 0:
             with capfd.disabled():
