@@ -529,7 +529,8 @@ class Graph:
         """
         from omnigraph.pipeline.engine import Silent
         from omnigraph.pipeline.load import LoadOptions
-        from omnigraph.pipeline.loader import Input, Where, load
+        from omnigraph.pipeline.loader import Input, load
+        from omnigraph.pipeline.where import Where
 
         repository = self._writable()
         repository.history.check_branch(branch)

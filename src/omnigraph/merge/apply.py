@@ -19,9 +19,8 @@ from omnigraph.merge.base import Base, common_base
 from omnigraph.merge.changes import GraphState
 from omnigraph.merge.combine import Combined, Settling, combine
 from omnigraph.merge.conflicts import Conflict, refusal
-from omnigraph.writes.delta import TableDelta
 from omnigraph.writes.protocol import write
-from omnigraph.writes.request import TableOutcome, WriteRequest
+from omnigraph.writes.request import Change, TableOutcome, WriteRequest
 from omnigraph.writes.view import View
 
 Outcome = Literal["already_up_to_date", "fast_forward", "merged", "conflicts"]
@@ -40,6 +39,7 @@ class MergeResult:
         tables: How many rows of each type are new, replaced and gone.
         conflicts: What a dry run would leave to settle.
         settled: The conflicts that were settled, by a side or by a resolution.
+        more_settled: How many more were; a merge in tasks lists no more than 100,000.
     """
 
     outcome: Outcome
@@ -50,6 +50,7 @@ class MergeResult:
     tables: Mapping[str, TableOutcome]
     conflicts: tuple[Conflict, ...] = ()
     settled: tuple[Conflict, ...] = ()
+    more_settled: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Give the result as plain values."""
@@ -65,6 +66,7 @@ class MergeResult:
             },
             "conflicts": [c.to_dict() for c in self.conflicts],
             "settled": [c.to_dict() for c in self.settled],
+            "more_settled": self.more_settled,
         }
 
 
@@ -162,7 +164,7 @@ def apply(
         return _result(proposal, branch, outcome, None, start, combined)
     last: list[tuple[_Start, Combined]] = []
 
-    def prepare(view: View) -> Mapping[str, TableDelta]:
+    def prepare(view: View) -> Mapping[str, Change]:
         start, combined = _prepared(view, proposal, settings)
         last[:] = [(start, combined)]
         if combined.conflicts:
@@ -181,6 +183,7 @@ def apply(
         if_commit=options.if_commit,
         idempotency_key=options.idempotency_key,
         writer="merge",
+        is_long=settings.work is not None and settings.work.is_long,
         merged=proposal.merged,
     )
     try:
@@ -227,4 +230,5 @@ def _result(
         {name: delta.outcome for name, delta in combined.deltas.items()},
         combined.conflicts,
         combined.settled,
+        combined.more_settled,
     )

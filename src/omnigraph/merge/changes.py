@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,7 @@ from omnigraph.language.schema.arrow import table_schema
 from omnigraph.merge.ancestors import fork_point
 from omnigraph.merge.rows import RowChanges, across, net
 from omnigraph.storage.blobs import with_tokens
-from omnigraph.storage.changes import changes_between
+from omnigraph.storage.changes import Changes, changes_between
 from omnigraph.storage.table_ref import ROW_ID
 from omnigraph.storage.tables import TableSnapshot
 
@@ -111,24 +112,55 @@ def table_changes(type: Type, old: GraphState, new: GraphState) -> RowChanges:
 
     The states may be on different branches, and the old one need not be the older one.
     """
+    way = route(type, old, new)
+    found = [_changes(type, one.snapshot(type), other.snapshot(type)) for one, other in way.steps]
+    return joined(type, way.kind, found)
+
+
+RouteKind = Literal["none", "forward", "backward", "across"]
+
+
+@dataclass(frozen=True)
+class Route:
+    """Over which versions of a table what changed between two states is found.
+
+    Attributes:
+        kind: Nothing changed; it is one step, or one step turned round; or the two states are told
+            from a third one that both come from.
+        steps: From an earlier state to a later one.
+    """
+
+    kind: RouteKind
+    steps: tuple[tuple[GraphState, GraphState], ...]
+
+
+def route(type: Type, old: GraphState, new: GraphState) -> Route:
+    """How to find what changed in a type's table; see `table_changes`."""
     before, after = old.table(type), new.table(type)
     if (before.ref, before.version) == (after.ref, after.version):
-        empty = change_schema(type).empty_table()
-        return RowChanges(empty, empty)
+        return Route("none", ())
+    forward, backward = Route("forward", ((old, new),)), Route("backward", ((new, old),))
     if before.ref == after.ref:
-        if before.version < after.version:
-            return _changes(type, old.snapshot(type), new.snapshot(type))
-        return _turned(_changes(type, new.snapshot(type), old.snapshot(type)))
+        return forward if before.version < after.version else backward
     origin = _origin(old, new)
     start = origin.table(type)
     if (start.ref, start.version) == (before.ref, before.version):
-        return _changes(type, old.snapshot(type), new.snapshot(type))
+        return forward
     if (start.ref, start.version) == (after.ref, after.version):
-        return _turned(_changes(type, new.snapshot(type), old.snapshot(type)))
-    source = origin.snapshot(type)
-    to_old = _changes(type, source, old.snapshot(type))
-    to_new = _changes(type, source, new.snapshot(type))
-    return across(to_old, to_new, compared_columns(type))
+        return backward
+    return Route("across", ((origin, old), (origin, new)))
+
+
+def joined(type: Type, kind: RouteKind, found: Sequence[RowChanges]) -> RowChanges:
+    """What changed between two states, of what changed in the steps of the route."""
+    if kind == "none":
+        empty = change_schema(type).empty_table()
+        return RowChanges(empty, empty)
+    if kind == "across":
+        to_old, to_new = found
+        return across(to_old, to_new, compared_columns(type))
+    (changes,) = found
+    return changes if kind == "forward" else RowChanges(changes.after, changes.before)
 
 
 def changed_types(old: GraphState, new: GraphState) -> Sequence[Type]:
@@ -151,7 +183,13 @@ def _origin(old: GraphState, new: GraphState) -> GraphState:
 
 
 def _changes(type: Type, old: TableSnapshot, new: TableSnapshot) -> RowChanges:
-    found = changes_between(old, new, table_schema(type).names)
+    return as_row_changes(type, old, new, changes_between(old, new, table_schema(type).names))
+
+
+def as_row_changes(
+    type: Type, old: TableSnapshot, new: TableSnapshot, found: Changes
+) -> RowChanges:
+    """Changes between two versions of a table, told by entity id, without equal values."""
     rows = []
     for snapshot, part, row_ids in (
         (old, found.before, found.before_row_ids),
@@ -160,7 +198,3 @@ def _changes(type: Type, old: TableSnapshot, new: TableSnapshot) -> RowChanges:
         numbered = part.append_column(ROW_ID, pa.array(row_ids.astype(np.uint64)))
         rows.append(as_change_rows(type, snapshot, numbered))
     return net(rows[0], rows[1], compared_columns(type))
-
-
-def _turned(changes: RowChanges) -> RowChanges:
-    return RowChanges(changes.after, changes.before)

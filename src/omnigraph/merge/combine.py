@@ -8,9 +8,9 @@ taken from that side.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +22,7 @@ from omnigraph.language import EdgeType, NodeType
 from omnigraph.language.schema.arrow import table_schema
 from omnigraph.language.schema.catalog import ENDS
 from omnigraph.language.values import ValueFault, coerce
-from omnigraph.merge.base import Base
+from omnigraph.merge.base import Base, Doubts
 from omnigraph.merge.changes import GraphState, as_change_rows, compared_columns
 from omnigraph.merge.conflicts import Conflict, ConflictKind, Key, Resolutions, describe
 from omnigraph.merge.rows import RowChanges, with_ids
@@ -40,6 +40,7 @@ from omnigraph.storage.blobs import read_rewritable
 from omnigraph.storage.table_ref import ROW_ID
 from omnigraph.storage.tables import TableSnapshot
 from omnigraph.writes.delta import TableDelta, old_schema, split
+from omnigraph.writes.request import Change
 from omnigraph.writes.rules import Violations
 from omnigraph.writes.rules.write import check_write
 from omnigraph.writes.view import View
@@ -62,11 +63,13 @@ class Settling:
         granularity: Properties are merged one by one, or rows as a whole.
         prefer: The side that wins conflicts without a resolution of their own.
         resolutions: How single conflicts are settled.
+        work: Does large merges in tasks; None does all of them at once.
     """
 
     granularity: Granularity = "property"
     prefer: Literal["ours", "theirs"] | None = None
     resolutions: Resolutions = field(default_factory=dict)
+    work: Work | None = field(default=None, compare=False, repr=False)
 
     def choice(self, key: Key) -> Choice | None:
         """How a conflict is settled; None when it is not."""
@@ -75,11 +78,37 @@ class Settling:
 
 @dataclass(frozen=True)
 class Combined:
-    """What a merge does: changes by type, what is left to settle, and what was settled."""
+    """What a merge does: changes by type, what is left to settle, and what was settled.
 
-    deltas: Mapping[str, TableDelta]
+    `more_settled` is how many conflicts were settled that are not listed.
+    """
+
+    deltas: Mapping[str, Change]
     conflicts: tuple[Conflict, ...]
     settled: tuple[Conflict, ...]
+    more_settled: int = 0
+
+
+class Work(Protocol):
+    """Does large merges in tasks, with the same results."""
+
+    @property
+    def is_long(self) -> bool:
+        """True when a merge may take many seconds to prepare."""
+
+    def combined(
+        self, view: View, base: Base, theirs: GraphState, settings: Settling, check: bool
+    ) -> Combined | None:
+        """Merge as `combine` does; None for a merge that is small enough to be done at once."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The versions of a table that the rows of a merge come from."""
+
+    base: TableSnapshot
+    ours: TableSnapshot
+    theirs: TableSnapshot
 
 
 def combine(
@@ -94,34 +123,32 @@ def combine(
         settings: How it is done.
         check: Check the schema's rules; not needed when the outcome is their state.
     """
-    return _Combination(view, base, theirs, settings).run(check)
+    done = None
+    if settings.work is not None:
+        done = settings.work.combined(view, base, theirs, settings, check)
+    return done or Combination(view, base, theirs, settings).run(check)
 
 
-class _Combination:
+class Combination:
+    """Puts what changed on their side on top of ours, again and again until all is settled."""
+
     def __init__(self, view: View, base: Base, theirs: GraphState, settings: Settling) -> None:
         self.view = view
         self.base = base
         self.theirs = theirs
         self.settings = settings
-        self.changes = base.changes_to(theirs)
+        self.changes: Mapping[str, RowChanges] = self._compared()
         failpoints.hit("merge.compared")
         #: Rows that are taken from one side as they are there, and values that were given.
         self.pins: dict[str, dict[str, Side]] = {}
         self.given: dict[str, dict[tuple[str, str], Any]] = {}
 
     def run(self, check: bool) -> Combined:
+        """Merge; `check` is for the schema's rules."""
         settled: dict[Key, Conflict] = {}
         while True:
-            deltas: dict[str, TableDelta] = {}
-            conflicts: list[Conflict] = []
-            for type in self.view.catalog.tables():
-                if type.name not in self.changes and type.name not in self.pins:
-                    continue
-                delta, merged = self._merged(type)
-                if not delta.is_empty:
-                    deltas[type.name] = delta
-                conflicts += [self._of_row(type, found) for found in merged.conflicts]
-                settled |= {c.key: c for c in (self._of_row(type, f) for f in merged.settled)}
+            deltas, conflicts, decided = self._rows_merged()
+            settled |= {conflict.key: conflict for conflict in decided}
             broken = self._broken(deltas) if check else []
             goes_on = False
             for conflict in broken:
@@ -137,6 +164,25 @@ class _Combination:
 
     # --- rows ---
 
+    def _compared(self) -> Mapping[str, RowChanges]:
+        """What changed on their side."""
+        return self.base.changes_to(self.theirs)
+
+    def _rows_merged(self) -> tuple[Mapping[str, Change], list[Conflict], list[Conflict]]:
+        """Merge the rows of all types: the changes, conflicts, and what is settled."""
+        deltas: dict[str, Change] = {}
+        conflicts: list[Conflict] = []
+        settled: list[Conflict] = []
+        for type in self.view.catalog.tables():
+            if type.name not in self.changes and type.name not in self.pins:
+                continue
+            delta, merged = self._merged(type)
+            if not delta.is_empty:
+                deltas[type.name] = delta
+            conflicts += [of_row(type, found) for found in merged.conflicts]
+            settled += [of_row(type, found) for found in merged.settled]
+        return deltas, conflicts, settled
+
     def _merged(self, type: Type) -> tuple[TableDelta, Merged]:
         pins = self.pins.get(type.name, {})
         doubts = self.base.doubts.get(type.name, {})
@@ -144,28 +190,19 @@ class _Combination:
         table = self.view.table(type.name)
         names = table_schema(type).names
         found = table.find("id", ids_to_merge(changes, doubts, pins), names)
-        ours = as_change_rows(type, table.snapshot, found)
-        choices = {
-            (id, None if property is None else physical(property, type)): _typed(type, key, choice)
-            for key, choice in self.settings.resolutions.items()
-            for kind, name, id, property in [key]
-            if name == type.name and kind not in _RULE_KINDS.values()
-        }
-        merged = three_way(
+        sides = Sides(
+            self.base.state.snapshot(type), table.snapshot, self.theirs.snapshot(type)
+        )
+        return merged_rows(
+            type,
+            sides,
             changes,
-            ours,
-            compared_columns(type),
-            granularity=self.settings.granularity,
-            prefer=self.settings.prefer,
-            choices=choices,
+            found,
+            self.settings,
             pins=pins,
+            given=self.given.get(type.name, {}),
             doubts=doubts,
         )
-        rows = _with_given(merged.rows, self.given.get(type.name, {}))
-        rows = self._writable(type, rows, changes, ours, table.snapshot)
-        places = found.select(old_schema(type).names).cast(old_schema(type))
-        delta = split(type, rows, places, removed=with_ids(places, merged.removed))
-        return delta, merged
 
     def _with_pinned(self, type: Type, pins: Mapping[str, Side]) -> RowChanges:
         """The changes on their side, with rows that they left alone and that are asked for."""
@@ -181,55 +218,32 @@ class _Combination:
             pa.concat_tables([known.after, self.theirs.rows(type, more)]),
         )
 
-    def _writable(
-        self,
-        type: Type,
-        rows: pa.Table,
-        changes: RowChanges,
-        ours: pa.Table,
-        snapshot: TableSnapshot,
-    ) -> pa.Table:
-        """Merged rows with the values of their blobs, as they are written to a table."""
-        schema = table_schema(type)
-        columns = []
-        for column in schema:
-            values: Any = rows[column.name]
-            if values.type != column.type:
-                places = [
-                    (self.theirs.snapshot(type), changes.after),
-                    (snapshot, ours),
-                    (self.base.state.snapshot(type), changes.before),
-                ]
-                values = _blob_values(column, values.combine_chunks(), places)
-            columns.append(values)
-        return pa.Table.from_arrays(columns, schema=schema)
-
-    def _of_row(self, type: Type, found: RowConflict) -> Conflict:
-        property = None if found.column is None else _USER_NAMES.get(found.column, found.column)
-        if not isinstance(type, EdgeType):
-            property = found.column
-        base, ours, theirs = (_named(type, v) for v in (found.base, found.ours, found.theirs))
-        text = describe(found.kind, type.name, found.id, property, ours, theirs)
-        kind: Any = found.kind
-        return Conflict(kind, _kind(type), type.name, found.id, property, base, ours, theirs, text)
-
     # --- rules ---
 
-    def _broken(self, deltas: Mapping[str, TableDelta]) -> list[Conflict]:
-        """Find all rules that the merged rows would break."""
-        found = Violations(most=sys.maxsize)
-        # Files that are referred to already were allowed when that was written.
-        known = {uri for delta in deltas.values() for uri in _uris(delta)}
-        allowed = (*self.view.repository.external_blobs, *sorted(known))
-        check_write(self.view.catalog, deltas, self.view.table, found, external_blobs=allowed)
+    def _broken(self, deltas: Mapping[str, Change]) -> list[Conflict]:
+        """Find all rules that the merged rows would break; types, then ids in their order."""
+        order = {type.name: place for place, type in enumerate(self.view.catalog.tables())}
+
+        def place(found: Violation) -> tuple[Any, ...]:
+            return order[found.type or ""], found.id or "", found.rule, found.property or ""
+
         self._others = {}
         conflicts: dict[Key, Conflict] = {}
-        for violation in found.found:
+        for violation in sorted(self._violations(deltas), key=place):
             conflict = self._of_rule(violation)
             conflicts.setdefault(conflict.key, conflict)
             if violation.other is not None:
                 self._others.setdefault(conflict.key, set()).add(violation.other)
         return list(conflicts.values())
+
+    def _violations(self, deltas: Mapping[str, Change]) -> Sequence[Violation]:
+        rows = {name: delta for name, delta in deltas.items() if isinstance(delta, TableDelta)}
+        found = Violations(most=sys.maxsize)
+        # Files that are referred to already were allowed when that was written.
+        known = {uri for delta in rows.values() for uri in uris(delta)}
+        allowed = (*self.view.repository.external_blobs, *sorted(known))
+        check_write(self.view.catalog, rows, self.view.table, found, external_blobs=allowed)
+        return found.found
 
     _others: dict[Key, set[str]]
 
@@ -324,6 +338,82 @@ class _Combination:
 # --- parts ---
 
 
+def merged_rows(
+    type: Type,
+    sides: Sides,
+    changes: RowChanges,
+    found: pa.Table,
+    settings: Settling,
+    *,
+    pins: Mapping[str, Side],
+    given: Mapping[tuple[str, str], Any],
+    doubts: Doubts,
+) -> tuple[TableDelta, Merged]:
+    """Merge rows of one type: all of them, or all of some ids.
+
+    Args:
+        type: The type.
+        sides: The tables that the rows are from.
+        changes: What changed on their side, and rows that are pinned.
+        found: The rows of our side that have one of the `ids_to_merge`, with their places.
+        settings: How it is done.
+        pins: See `three_way`.
+        given: Values that settle broken rules, by id and column.
+        doubts: See `three_way`.
+    """
+    ours = as_change_rows(type, sides.ours, found)
+    choices = {
+        (id, None if property is None else physical(property, type)): _typed(type, key, choice)
+        for key, choice in settings.resolutions.items()
+        for kind, name, id, property in [key]
+        if name == type.name and kind not in _RULE_KINDS.values()
+    }
+    merged = three_way(
+        changes,
+        ours,
+        compared_columns(type),
+        granularity=settings.granularity,
+        prefer=settings.prefer,
+        choices=choices,
+        pins=pins,
+        doubts=doubts,
+    )
+    rows = _with_given(merged.rows, given)
+    places = [
+        (sides.theirs, changes.after),
+        (sides.ours, ours),
+        (sides.base, changes.before),
+    ]
+    rows = _writable(type, rows, places)
+    old = found.select(old_schema(type).names).cast(old_schema(type))
+    return split(type, rows, old, removed=with_ids(old, merged.removed)), merged
+
+
+def of_row(type: Type, found: RowConflict) -> Conflict:
+    """A conflict of a row, in the words of users."""
+    property = found.column
+    if isinstance(type, EdgeType) and property is not None:
+        property = _USER_NAMES.get(property, property)
+    base, ours, theirs = (_named(type, v) for v in (found.base, found.ours, found.theirs))
+    text = describe(found.kind, type.name, found.id, property, ours, theirs)
+    kind: Any = found.kind
+    return Conflict(kind, _kind(type), type.name, found.id, property, base, ours, theirs, text)
+
+
+def _writable(
+    type: Type, rows: pa.Table, places: list[tuple[TableSnapshot, pa.Table]]
+) -> pa.Table:
+    """Merged rows with the values of their blobs, as they are written to a table."""
+    schema = table_schema(type)
+    columns = []
+    for column in schema:
+        values: Any = rows[column.name]
+        if values.type != column.type:
+            values = _blob_values(column, values.combine_chunks(), places)
+        columns.append(values)
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
 def _kind(type: Type) -> Literal["node", "edge"]:
     return "edge" if isinstance(type, EdgeType) else "node"
 
@@ -402,7 +492,8 @@ def _blob_values(
     return pa.array(values, field.type)
 
 
-def _uris(delta: TableDelta) -> set[str]:
+def uris(delta: TableDelta) -> set[str]:
+    """The files elsewhere that blobs of a delta refer to."""
     found: set[str] = set()
     for property in delta.type.stored_properties:
         if property.type.is_blob:

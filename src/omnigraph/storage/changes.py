@@ -20,7 +20,8 @@ from omnigraph.storage.snapshot import TableSnapshot
 from omnigraph.storage.table_ref import OFFSET_BITS, ROW_ADDRESS, ROW_ID
 
 RowIds = npt.NDArray[np.uint64]
-_LAST_UPDATED = "_row_last_updated_at_version"
+#: The column with the version that a row was written in; of merged rows it may look newer.
+LAST_UPDATED = "_row_last_updated_at_version"
 _FRAGMENT_BITS = np.uint64(OFFSET_BITS)
 
 
@@ -56,33 +57,55 @@ def changes_between(old: TableSnapshot, new: TableSnapshot, columns: Sequence[st
     touched = [fragment.id for name, fragment in was.items() if name not in now]
     touched += [was[name].id for name in reduced]
     wanted = list(dict.fromkeys(columns))
-    fresh = new.read([*wanted, _LAST_UPDATED], places=True, fragments=written)
-    gone = old.read([_LAST_UPDATED], places=True, fragments=touched)
+    fresh = new.read([*wanted, LAST_UPDATED], places=True, fragments=written)
+    gone = old.read([LAST_UPDATED], places=True, fragments=touched)
     left = [now[name].id for name in reduced]
     still = new.read([], places=True, fragments=left)
     back = ~np.isin(_numbers(still, ROW_ADDRESS), _numbers(gone, ROW_ADDRESS), assume_unique=True)
     if back.any():
         # A version between them went back to an earlier one: rows are no longer deleted.
         places = pa.array(_numbers(still, ROW_ADDRESS)[back])
-        again = new.read([*wanted, _LAST_UPDATED], places=True, fragments=left)
+        again = new.read([*wanted, LAST_UPDATED], places=True, fragments=left)
         again = again.filter(pc.is_in(again[ROW_ADDRESS], value_set=places))
         fresh = pa.concat_tables([fresh, again])
     old_ids, fresh_ids = _numbers(gone, ROW_ID), _numbers(fresh, ROW_ID)
     still_ids = np.union1d(fresh_ids, _numbers(still, ROW_ID))
     removed = np.setdiff1d(old_ids, still_ids, assume_unique=True)
-    was_updated, was_there = _looked_up(old_ids, _numbers(gone, _LAST_UPDATED), fresh_ids)
-    is_updated = _numbers(fresh, _LAST_UPDATED)
-    # Merged rows may look newer, but never older: that is what went back.
-    went_back = was_there & (is_updated < was_updated)
-    updated = (was_there & (is_updated > old.version)) | went_back
-    if went_back.any() or (updated.any() and new.version > old.version + 1):
+    was_there, updated, went_back = written_again(
+        old.version,
+        (old_ids, _numbers(gone, LAST_UPDATED)),
+        (fresh_ids, _numbers(fresh, LAST_UPDATED)),
+    )
+    if went_back or (updated.any() and new.version > old.version + 1):
         # The versions of merged rows are not exact: only their values tell.
         at = np.flatnonzero(updated)
         updated[at] = _differ(old, new, fresh_ids[at])
     is_after = ~was_there | updated
     after = fresh.filter(pa.array(is_after)).select(wanted)
     before_ids = np.concatenate([removed, fresh_ids[updated]])
-    return Changes(_taken(old, before_ids, wanted), after, before_ids, fresh_ids[is_after])
+    return Changes(taken(old, before_ids, wanted), after, before_ids, fresh_ids[is_after])
+
+
+def written_again(
+    version: int, gone: tuple[RowIds, RowIds], fresh: tuple[RowIds, RowIds]
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], bool]:
+    """Tell rows that are new from those that were moved, or written again.
+
+    Args:
+        version: The older version.
+        gone: The row ids of rows that are no longer where they were, and when they were written.
+        fresh: The same of rows that are in a new place.
+
+    Returns:
+        Which of the fresh rows were there; which of these may have other values; and if some went
+        back to earlier values.
+    """
+    fresh_ids, is_updated = fresh
+    was_updated, was_there = _looked_up(*gone, fresh_ids)
+    # Merged rows may look newer, but never older: that is what went back.
+    went_back = was_there & (is_updated < was_updated)
+    updated = (was_there & (is_updated > version)) | went_back
+    return was_there, updated, bool(went_back.any())
 
 
 def relocated(
@@ -130,7 +153,7 @@ def _differ(old: TableSnapshot, new: TableSnapshot, row_ids: RowIds) -> npt.NDAr
         return np.ones(len(row_ids), bool)
     differs = np.zeros(len(row_ids), bool)
     names = new.schema.names
-    before, after = _taken(old, row_ids, names), _taken(new, row_ids, names)
+    before, after = taken(old, row_ids, names), taken(new, row_ids, names)
     for name in names:
         differs |= unequal(before[name], after[name])
     return differs
@@ -140,7 +163,8 @@ def _is_blob(field: pa.Field) -> bool:
     return b"lance-encoding:blob" in (field.metadata or {}) or "blob" in str(field.type).lower()
 
 
-def _taken(table: TableSnapshot, row_ids: RowIds, columns: Sequence[str]) -> pa.Table:
+def taken(table: TableSnapshot, row_ids: RowIds, columns: Sequence[str]) -> pa.Table:
+    """Read columns of rows by their row ids, of which there may be none."""
     if not len(row_ids):
         return table.read(list(columns), "false")
     return table.take(row_ids.tolist(), columns)
