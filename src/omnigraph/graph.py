@@ -700,6 +700,9 @@ class Graph:
         message: str | None = None,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
+        engine: Literal["auto", "local", "spark"] = "auto",
+        master: str | None = None,
+        spark: Any = None,
     ) -> MergeResult:
         """Merge a branch, or any commit, into a branch: in one commit with two parents.
 
@@ -718,6 +721,10 @@ class Graph:
             message: What for.
             if_commit: Merge only if this is the head of `into`.
             idempotency_key: Makes a repeated call give the first one's commit.
+            engine: `local` is this process, `spark` is Spark; `auto` takes what is done first. The
+                result is the same. Many changes are merged in tasks, which need little memory.
+            master: Where Spark runs, such as `local[*]` or `spark://host:7077`.
+            spark: A session of your own.
 
         Raises:
             MergeConflicts: The sides disagree; all conflicts are listed, nothing was written.
@@ -730,6 +737,8 @@ class Graph:
         from omnigraph.merge.apply import WriteOptions, merge
         from omnigraph.merge.combine import Settling
         from omnigraph.merge.conflicts import read_resolutions
+        from omnigraph.merge.work import MergeWork
+        from omnigraph.pipeline.where import Where
 
         if granularity not in ("property", "row"):
             raise UsageError(f"granularity is `property` or `row`, not `{granularity}`")
@@ -741,15 +750,19 @@ class Graph:
         if source == into:
             raise UsageError(f"the branch `{into}` cannot be merged into itself")
         settled = {} if resolutions is None else read_resolutions(resolutions)
-        return merge(
-            repository,
-            theirs,
-            into,
-            Settling(granularity, prefer, settled),
-            name=f"`{source}`",
-            dry_run=dry_run,
-            options=WriteOptions(actor, message or f"merge {source}", if_commit, idempotency_key),
-        )
+        where = Where(engine, master, spark)
+        with MergeWork(where, self._settings, writes=not dry_run) as work:
+            return merge(
+                repository,
+                theirs,
+                into,
+                Settling(granularity, prefer, settled, work),
+                name=f"`{source}`",
+                dry_run=dry_run,
+                options=WriteOptions(
+                    actor, message or f"merge {source}", if_commit, idempotency_key
+                ),
+            )
 
     def ensure_indices(self, branch: str = MAIN, *, actor: str | None = None) -> WriteResult:
         """Build the indexes that are missing, and let the others cover all rows, in one commit.

@@ -183,7 +183,7 @@ def apply(
         if_commit=options.if_commit,
         idempotency_key=options.idempotency_key,
         writer="merge",
-        is_long=settings.work is not None and settings.work.is_long,
+        is_long=settings.work is not None,
         merged=proposal.merged,
     )
     try:

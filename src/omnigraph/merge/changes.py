@@ -61,6 +61,11 @@ class GraphState:
     def _opened(self) -> dict[str, TableSnapshot]:
         return {}
 
+    @cached_property
+    def routes(self) -> dict[tuple[str, str, str], Route]:
+        """What is known of how changes since this state are found; see `route`."""
+        return {}
+
     def rows(self, type: Type, ids: pa.Array) -> pa.Table:
         """The rows with some ids, in the form that changes have."""
         return self.find(type, "id", ids)
@@ -136,6 +141,13 @@ class Route:
 
 def route(type: Type, old: GraphState, new: GraphState) -> Route:
     """How to find what changed in a type's table; see `table_changes`."""
+    key = (type.name, new.branch, new.commit)
+    if key not in old.routes:
+        old.routes[key] = _route(type, old, new)
+    return old.routes[key]
+
+
+def _route(type: Type, old: GraphState, new: GraphState) -> Route:
     before, after = old.table(type), new.table(type)
     if (before.ref, before.version) == (after.ref, after.version):
         return Route("none", ())

@@ -92,10 +92,6 @@ class Combined:
 class Work(Protocol):
     """Does large merges in tasks, with the same results."""
 
-    @property
-    def is_long(self) -> bool:
-        """True when a merge may take many seconds to prepare."""
-
     def combined(
         self, view: View, base: Base, theirs: GraphState, settings: Settling, check: bool
     ) -> Combined | None:
@@ -137,11 +133,11 @@ class Combination:
         self.base = base
         self.theirs = theirs
         self.settings = settings
-        self.changes: Mapping[str, RowChanges] = self._compared()
-        failpoints.hit("merge.compared")
         #: Rows that are taken from one side as they are there, and values that were given.
         self.pins: dict[str, dict[str, Side]] = {}
         self.given: dict[str, dict[tuple[str, str], Any]] = {}
+        self.changes: Mapping[str, RowChanges] = self._compared()
+        failpoints.hit("merge.compared")
 
     def run(self, check: bool) -> Combined:
         """Merge; `check` is for the schema's rules."""
@@ -190,9 +186,7 @@ class Combination:
         table = self.view.table(type.name)
         names = table_schema(type).names
         found = table.find("id", ids_to_merge(changes, doubts, pins), names)
-        sides = Sides(
-            self.base.state.snapshot(type), table.snapshot, self.theirs.snapshot(type)
-        )
+        sides = Sides(self.base.state.snapshot(type), table.snapshot, self.theirs.snapshot(type))
         return merged_rows(
             type,
             sides,
@@ -400,9 +394,7 @@ def of_row(type: Type, found: RowConflict) -> Conflict:
     return Conflict(kind, _kind(type), type.name, found.id, property, base, ours, theirs, text)
 
 
-def _writable(
-    type: Type, rows: pa.Table, places: list[tuple[TableSnapshot, pa.Table]]
-) -> pa.Table:
+def _writable(type: Type, rows: pa.Table, places: list[tuple[TableSnapshot, pa.Table]]) -> pa.Table:
     """Merged rows with the values of their blobs, as they are written to a table."""
     schema = table_schema(type)
     columns = []

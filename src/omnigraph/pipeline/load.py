@@ -343,8 +343,7 @@ class Loading:
     def _site(self, view: View) -> Site:
         tables = {}
         for type in view.catalog.tables():
-            table = view.published(type.name)
-            tables[type.name] = TableAt(table.path, table.branch, table.version, table.rows)
+            tables[type.name] = TableAt.of(view.published(type.name))
         return Site(
             str(self.repository.location),
             view.catalog,

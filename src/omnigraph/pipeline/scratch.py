@@ -1,6 +1,6 @@
-"""Where tasks leave what later tasks need: small files in a folder of one load, inside the graph.
+"""Where tasks leave what later tasks need: files in a folder of one load or merge, in the graph.
 
-Nothing in it is ever part of the graph, and the folder goes when the load ends. Files are tables
+Nothing in it is ever part of the graph, and the folder goes when the work ends. Files are tables
 (Arrow) or values of a type that the reader names (msgspec): reading one never runs what it says.
 """
 
@@ -15,6 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from omnigraph.errors import StorageError
+from omnigraph.history.manifest import PublishedTable
 from omnigraph.language import Catalog
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
@@ -35,6 +36,11 @@ class TableAt:
     version: int
     rows: int
 
+    @staticmethod
+    def of(table: PublishedTable) -> TableAt:
+        """A version that the manifest names."""
+        return TableAt(table.path, table.branch, table.version, table.rows)
+
     @property
     def ref(self) -> TableRef:
         """The table, or the branch of it."""
@@ -43,13 +49,13 @@ class TableAt:
 
 @dataclass(frozen=True)
 class Site:
-    """What every task of a load has to know.
+    """What every task of a load, or of a merge, has to know.
 
     Attributes:
         location: The graph.
         catalog: Its schema.
         tables: The tables by type, at the versions that the load is made on.
-        folder: The load's scratch folder.
+        folder: The scratch folder.
         external_blobs: What addresses of blobs may start with.
         mode: `append`, `merge` or `overwrite`.
         buckets: Into how many parts keys are divided.
@@ -78,7 +84,10 @@ class Site:
 
     def open(self, type: str) -> TableSnapshot:
         """The table of a type."""
-        table = self.tables[type]
+        return self.open_at(self.tables[type])
+
+    def open_at(self, table: TableAt) -> TableSnapshot:
+        """Any version of any table."""
         return Tables(Location(self.location)).open(table.ref, table.version)
 
     def replaces(self, type: str) -> bool:
@@ -105,13 +114,13 @@ class Site:
             return held
         found = self.objects.read(path)
         if found is None:
-            raise StorageError(f"{path}: a file of the load is gone; run it again", transient=True)
+            raise StorageError(f"{path}: a file of this work is gone; run it again", transient=True)
         if kind is bytes:
             return cast("Value", found.data)
         try:
             return msgspec.msgpack.decode(found.data, type=kind)
         except msgspec.MsgspecError:
-            raise StorageError(f"{path}: not what the load has written; run it again") from None
+            raise StorageError(f"{path}: not what a task has written; run it again") from None
 
 
 def packed(table: pa.Table) -> bytes:
@@ -128,4 +137,4 @@ def unpacked(data: bytes) -> pa.Table:
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
             return reader.read_all()
     except (pa.ArrowInvalid, OSError):
-        raise StorageError("a file of the load is not what it has written; run it again") from None
+        raise StorageError("a file is not what a task has written; run it again") from None
