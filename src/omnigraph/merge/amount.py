@@ -28,7 +28,7 @@ class Sizes:
         portion: So many rows are divided by one task.
     """
 
-    at_once: int = 256 << 20
+    at_once: int = 128 << 20
     bucket: int = 64 << 20
     key_rows: int = 2_000_000
     portion: int = 1 << 20

@@ -17,16 +17,18 @@ from omnigraph.merge.amount import Sizes, changed_tables
 from omnigraph.merge.base import Base
 from omnigraph.merge.changes import GraphState
 from omnigraph.merge.combine import Combined, Settling
+from omnigraph.pipeline.choice import faster_to_merge, spark_at_hand
 from omnigraph.pipeline.engine import LocalEngine, Progress, Silent
 from omnigraph.pipeline.others_first import others_first
 from omnigraph.pipeline.scratch import SCRATCH
-from omnigraph.pipeline.where import Where, check_engine, engine_for
+from omnigraph.pipeline.where import Where, asked_for, check_engine, made_engine
 from omnigraph.settings import Settings
 from omnigraph.storage.bulk import WrittenFile, delete_files
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.table_ref import TableRef
 from omnigraph.writes.view import View
 
+#: How large merges are divided.
 SIZES = Sizes()
 
 
@@ -82,12 +84,15 @@ class MergeWork:
             self._discard()
         changed = changed_tables(base, theirs, self.sizes)
         size = sum(part.size for part in changed)
-        asked = self.where.engine == "spark" or self.where.master or self.where.spark
-        if not asked and size <= self.sizes.at_once:
+        chosen = asked_for(self.where)
+        if chosen != "spark" and size <= self.sizes.at_once:
             return None
         from omnigraph.merge.in_tasks import InTasks
 
-        engine = engine_for(self.where, self.settings, size)
+        if chosen is None:
+            threads = LocalEngine().parallelism
+            chosen = faster_to_merge(size, threads, spark_at_hand(self.settings))
+        engine = made_engine(chosen, self.where, self.settings)
         self._objects = view.repository.objects
         combination = InTasks(view, base, theirs, settings, self, engine, changed, check)
         with others_first() if isinstance(engine, LocalEngine) else nullcontext():

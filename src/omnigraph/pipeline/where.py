@@ -43,10 +43,19 @@ def check_engine(where: Where) -> None:
 
 def engine_for(where: Where, settings: Settings, size: int, largest: int = 0) -> Engine:
     """The engine for work on so many bytes; see `faster_engine`."""
-    chosen = where.engine
-    if chosen == "auto":
-        asked = where.master is not None or where.spark is not None
-        chosen = "spark" if asked else faster_engine(size, largest, spark_at_hand(settings))
+    chosen = asked_for(where) or faster_engine(size, largest, spark_at_hand(settings))
+    return made_engine(chosen, where, settings)
+
+
+def asked_for(where: Where) -> Literal["local", "spark"] | None:
+    """The engine that a caller wants; None leaves it to us."""
+    if where.engine != "auto":
+        return where.engine
+    return "spark" if where.master is not None or where.spark is not None else None
+
+
+def made_engine(chosen: Literal["local", "spark"], where: Where, settings: Settings) -> Engine:
+    """An engine; Spark starts if no session runs."""
     if chosen == "local":
         return LocalEngine()
     from omnigraph.pipeline.session import session
