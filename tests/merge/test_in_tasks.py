@@ -15,7 +15,8 @@ from omnigraph.errors import MergeConflicts, UsageError
 from omnigraph.graph import Graph, open
 from omnigraph.merge import bucket
 from omnigraph.merge import in_tasks as driver
-from omnigraph.merge.amount import Sizes
+from omnigraph.merge.amount import Sizes, changed_tables
+from omnigraph.merge.base import Base
 from omnigraph.writes.sidecar import list_sidecars
 from tests.crash.children import KILLED, run_child
 from tests.leftover_files import unreferenced
@@ -48,7 +49,7 @@ def test_random_edits_are_merged_as_at_once(tmp_path, seed):
 
 def test_vectors_lists_and_blobs_are_merged_as_at_once(tmp_path):
     with typed(tmp_path) as graph:
-        sizes = Sizes(at_once=-1, bucket=64 << 10, key_rows=3, portion=4)
+        sizes = Sizes(at_once=-1, bucket=500, key_rows=3, portion=4)
 
         def tasks(graph: Graph, **options: Any) -> Any:
             return in_tasks(graph, sizes, **options)
@@ -126,6 +127,20 @@ def test_merged_fragments_and_compacted_tables_are_no_changes(tmp_path):
         assert people(graph)["p1"] == (100, "x")
 
 
+def test_large_blobs_make_a_merge_large(tmp_path):
+    with typed(tmp_path) as graph:
+        blobs = [bytes(10_000)] * 100
+        keys = [f"x{number}" for number in range(100)]
+        graph.load(
+            {"Doc": pa.table({"k": keys, "file": pa.array(blobs, pa.binary())})},
+            branch="theirs",
+            indexes=False,
+        )
+        base, theirs = graph._graph_state("main"), graph._graph_state("theirs")
+        (found,) = changed_tables(Base(base), theirs, TINY)
+        assert 10_000 * found.rows / 2 < found.size < 11_000 * found.rows
+
+
 def test_a_small_merge_is_done_at_once(tmp_path, monkeypatch):
     def refuse(*arguments: Any) -> None:
         raise AssertionError("in tasks")
@@ -179,7 +194,12 @@ def beside(graph: Graph, statement: str, monkeypatch: pytest.MonkeyPatch) -> int
     """Merge in tasks while another commit lands; gives how often the rows were merged."""
     times: list[int] = []
     known = driver.InTasks._compared
-    monkeypatch.setattr(driver.InTasks, "_compared", lambda self: times.append(1) or known(self))
+
+    def compared(self: Any) -> Any:
+        times.append(1)
+        return known(self)
+
+    monkeypatch.setattr(driver.InTasks, "_compared", compared)
     left = [statement]
 
     def others() -> None:
@@ -248,7 +268,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "graph"
 
 
-SHORT = ("merge_tasks.merged", "merge_tasks.checked", "write.table_committed")
+SHORT = ("tasks.merged", "tasks.checked", "write.table_committed")
 LONG = ("merge.compared", "merge.combined", "write.prepared", "write.published")
 KILLS = [
     *((point, "kill") for point in SHORT),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -10,11 +11,14 @@ from omnigraph.language import EdgeType, NodeType
 from omnigraph.language.schema.arrow import table_schema
 from omnigraph.merge.base import Base
 from omnigraph.merge.changes import GraphState, Route, route
+from omnigraph.storage.blobs import mean_size
 from omnigraph.storage.change_parts import Portion, portions
 
 Type = NodeType | EdgeType
-#: What is taken for the width of values whose type does not tell: texts, lists and blobs.
-_TEXT, _LIST, _BLOB = 32, 64, 16_384
+#: What is taken for the width of values whose type does not tell: texts and lists.
+_TEXT, _LIST = 32, 64
+#: So many rows tell how large the blobs are, if there are more.
+_SAMPLE = 64
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class Changed:
     type: Type
     route: Route
     portions: tuple[tuple[Portion, ...], ...]
+    blobs: int
 
     @property
     def rows(self) -> int:
@@ -50,7 +55,7 @@ class Changed:
     @property
     def size(self) -> int:
         """How many bytes these have, about."""
-        return self.rows * _width(self.type)
+        return self.rows * (_width(self.type) + self.blobs)
 
 
 def changed_tables(base: Base, theirs: GraphState, sizes: Sizes) -> list[Changed]:
@@ -66,8 +71,20 @@ def changed_tables(base: Base, theirs: GraphState, sizes: Sizes) -> list[Changed
             for one, other in way.steps
         )
         if way.kind != "none" or type.name in base.overlay or base.doubts.get(type.name):
-            found.append(Changed(type, way, steps))
+            found.append(Changed(type, way, steps, _blobs(type, way, steps)))
     return found
+
+
+def _blobs(type: Type, way: Route, steps: Sequence[Sequence[Portion]]) -> int:
+    """About how many bytes the blobs of a changed row have."""
+    if not any(property.type.is_blob for property in type.stored_properties):
+        return 0
+    found = [0]
+    for (_, later), step in zip(way.steps, steps, strict=True):
+        if sum(part.rows for part in step) > _SAMPLE:
+            written = [id for part in step for id in part.written][:_SAMPLE]
+            found.append(mean_size(later.snapshot(type), written, _SAMPLE))
+    return max(found)
 
 
 def _width(type: Type) -> int:
@@ -76,8 +93,6 @@ def _width(type: Type) -> int:
     for column in table_schema(type):
         if pa.types.is_fixed_size_list(column.type):
             width += column.type.list_size * 4
-        elif pa.types.is_struct(column.type):
-            width += _BLOB
         elif pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
             width += _LIST
         else:

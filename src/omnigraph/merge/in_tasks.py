@@ -229,7 +229,7 @@ class InTasks(Combination):
         for key, one in zip(todo, made, strict=True):
             self._made[key] = one
             self._work.note_files(self._place(key[0]), one.files)
-        failpoints.hit("merge_tasks.merged")
+        failpoints.hit("tasks.merged")
         conflicts = self._listed(lambda made: made.conflicts)
         total = sum(made.conflict_count for made in self._made.values())
         if total > MOST_LISTED:
@@ -298,7 +298,7 @@ class InTasks(Combination):
         if total + more > MOST_LISTED:
             raise _too_many(total + more, ())
         self._note_reads(kept)
-        failpoints.hit("merge_tasks.checked")
+        failpoints.hit("tasks.checked")
         return [*found, *located]
 
     def _located(self, checked: Sequence[CheckedKeys], most: int) -> tuple[list[Violation], int]:
