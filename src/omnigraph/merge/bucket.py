@@ -113,9 +113,16 @@ class MergedBucket:
 
 def merge_bucket(task: BucketTask) -> MergedBucket:
     """Merge one bucket, and write its rows."""
+    made = _merged(task)
+    # What C's allocator keeps of each bucket would add up to some times as much as one needs.
+    pa.system_memory_pool().release_unused()
+    return made
+
+
+def _merged(task: BucketTask) -> MergedBucket:
     merge, site = task.merge, task.merge.site
     type, plan = merge.type(task.type), merge.plans[task.type]
-    sides = Sides(site.open_at(plan.base), site.open(task.type), site.open_at(plan.theirs))
+    sides = Sides(site.open_at(plan.base), merge.ours(task.type), site.open_at(plan.theirs))
     changes = _changes(task, type, plan, sides)
     check_wanted()
     ids = ids_to_merge(changes, task.doubts, task.pins)

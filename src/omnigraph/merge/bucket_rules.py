@@ -147,9 +147,13 @@ class _Check:
         keys = self.keys(rule, type, place)
         return NO_TEXTS if keys is None else pc.unique(keys["text"])
 
+    def table(self, type: str) -> TableSnapshot:
+        """Our table of a type."""
+        return self.site.open_at(self.site.tables[type])
+
     def staying(self, type: str, left: pa.Table | None) -> _Staying:
         """The rows of our table without those that are replaced, or go, with the same keys."""
-        return _Staying(self.site.open(type), None if left is None else left["id"])
+        return _Staying(self.table(type), None if left is None else left["id"])
 
     def unique(self, type: NodeType | EdgeType, place: int) -> None:
         keys = self.keys(_UNIQUE, type.name, place)
@@ -178,7 +182,7 @@ class _Check:
         asked = self.texts(_END, node)
         if not len(asked):
             return
-        table = _Staying(self.site.open(node), self.texts(_GONE, node))
+        table = _Staying(self.table(node), self.texts(_GONE, node))
         missing = ends.missing_ends(asked, [self.texts(_NEW, node)], table)
         if len(missing):
             self.made.missing[node] = missing[: self.most].to_pylist()

@@ -20,6 +20,7 @@ from omnigraph.pipeline.key_sets import buckets_of
 from omnigraph.pipeline.scratch import Site, TableAt, packed
 from omnigraph.storage.change_parts import PLACES, Portion, read_places
 from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID
+from omnigraph.storage.tables import TableSnapshot
 
 Type = NodeType | EdgeType
 #: True for rows in a new place, false for rows that are no longer in their place.
@@ -69,6 +70,10 @@ class MergeSite:
     checks: bool
     writes: bool
 
+    def ours(self, name: str) -> TableSnapshot:
+        """Our table of a type."""
+        return self.site.open_at(self.site.tables[name])
+
     def type(self, name: str) -> Type:
         """A type of the schema."""
         type = self.site.catalog.table(name)
@@ -90,7 +95,7 @@ def divide(task: DivideTask) -> dict[int, str]:
     """Divide the rows of some fragments; returns where those of each bucket are."""
     site, plan = task.merge.site, task.merge.plans[task.type]
     if task.step is None:
-        found = site.open(task.type).read(["id"], places=True, fragments=task.portion.written)
+        found = task.merge.ours(task.type).read(["id"], places=True, fragments=task.portion.written)
         rows = found.select(OUR_PLACES.names).cast(OUR_PLACES)
     else:
         old, new = (site.open_at(table) for table in plan.steps[task.step])

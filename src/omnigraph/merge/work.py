@@ -20,7 +20,7 @@ from omnigraph.merge.combine import Combined, Settling
 from omnigraph.pipeline.choice import faster_to_merge, spark_at_hand
 from omnigraph.pipeline.engine import LocalEngine, Progress, Silent
 from omnigraph.pipeline.others_first import others_first
-from omnigraph.pipeline.scratch import SCRATCH
+from omnigraph.pipeline.scratch import SCRATCH, close_tables
 from omnigraph.pipeline.where import Where, asked_for, check_engine, made_engine
 from omnigraph.settings import Settings
 from omnigraph.storage.bulk import WrittenFile, delete_files
@@ -69,6 +69,7 @@ class MergeWork:
     ) -> None:
         if self._objects is None:
             return
+        close_tables()
         if not self._handed:
             self._discard()
         with suppress(OmnigraphError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -22,9 +23,11 @@ from omnigraph.storage.objects import Objects
 from omnigraph.storage.tables import TableRef, Tables, TableSnapshot
 from omnigraph.writes.signs import SCRATCH
 
-__all__ = ["SCRATCH", "Site", "TableAt", "packed", "unpacked"]
+__all__ = ["SCRATCH", "Site", "TableAt", "close_tables", "packed", "unpacked"]
 
 Value = TypeVar("Value")
+#: How many versions of tables a process has open at a time for tasks.
+_OPEN_TABLES = 16
 
 
 @dataclass(frozen=True)
@@ -84,11 +87,12 @@ class Site:
 
     def open(self, type: str) -> TableSnapshot:
         """The table of a type."""
-        return self.open_at(self.tables[type])
+        table = self.tables[type]
+        return Tables(Location(self.location)).open(table.ref, table.version)
 
     def open_at(self, table: TableAt) -> TableSnapshot:
-        """Any version of any table."""
-        return Tables(Location(self.location)).open(table.ref, table.version)
+        """Any version of any table; opened once for all tasks of this work in a process."""
+        return _opened(self.location, self.folder, table)
 
     def replaces(self, type: str) -> bool:
         """True when all rows of a type go."""
@@ -121,6 +125,23 @@ class Site:
             return msgspec.msgpack.decode(found.data, type=kind)
         except msgspec.MsgspecError:
             raise StorageError(f"{path}: not what a task has written; run it again") from None
+
+
+@lru_cache(maxsize=_OPEN_TABLES)
+def _opened(location: str, folder: str, table: TableAt) -> TableSnapshot:
+    # The folder is of this work alone: at any other time the table may be another one.
+    return _tables(location, folder).open(table.ref, table.version)
+
+
+@lru_cache(maxsize=1)
+def _tables(location: str, folder: str) -> Tables:
+    return Tables(Location(location))
+
+
+def close_tables() -> None:
+    """Let go of the tables that `Site.open_at` has opened in this process."""
+    _opened.cache_clear()
+    _tables.cache_clear()
 
 
 def packed(table: pa.Table) -> bytes:
