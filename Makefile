@@ -5,6 +5,8 @@ SHELL := /bin/sh
 PYTHON_VENV := .venv/bin/python
 # How long `make soak` runs, in seconds.
 TIME ?= 300
+# How many seeds `make soak` simulates at least.
+SEEDS ?= 2000
 # How many tests run at once: a number, or auto for one per core.
 JOBS ?= auto
 # Passed on to pytest, as in: make test ARGS="-k lint -x"
@@ -17,14 +19,14 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 	@printf '\nThe first time, .venv is set up; that takes a minute or two.\n'
 
-demo: venv ## A graph of a million nodes and edges: load, search, branch, change
+demo: venv ## A graph of a million nodes and edges: load, search, branch, change, merge
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" scripts/demo
 
 test: venv ## Run the tests (ARGS="-k lint" picks some)
 	@$(PYTHON_VENV) -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
 soak: venv ## Run the endless tests for TIME=300 seconds
-	@OMNIGRAPH_SOAK_SECONDS="$(TIME)" $(PYTHON_VENV) -m pytest -m soak --timeout 0 $(ARGS)
+	@OMNIGRAPH_SOAK_SECONDS="$(TIME)" OMNIGRAPH_SEEDS="$(SEEDS)" $(PYTHON_VENV) -m pytest -m soak --timeout 0 $(ARGS)
 
 bench: ## Run the benchmarks; one JSON record per measurement (ARGS=--large loads much more)
 	@scripts/venv bench

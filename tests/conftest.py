@@ -1,4 +1,4 @@
-"""What all tests share: the `--update-cases` option and Hypothesis's profiles."""
+"""What all tests share: the options `--update-cases` and `--seed`, and Hypothesis's profiles."""
 
 from __future__ import annotations
 
@@ -36,6 +36,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         dest="update_cases",
         help="write what the code does now into the expected parts of text cases and README",
+    )
+    parser.addoption(
+        "--seed", type=int, help="repeat one run of tests/simulation, and print what happened"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tracemalloc
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -201,12 +202,15 @@ def test_an_unknown_branch_or_commit_is_not_found(graph: Graph):
         read(graph, commit="x")
 
 
-def test_a_commit_of_a_deleted_branch_is_not_found(graph: Graph):
+def test_a_snapshot_of_a_deleted_branch_stays_as_it_was(graph: Graph):
     graph.branches.create("draft")
     write(graph, {"d1": b"draft"}, "draft")
     held = graph.snapshot("draft")
     graph.branches.delete("draft")
     graph.branches.create("draft")
     write(graph, {"d1": b"other"}, "draft")
+    with held._blob("node", "Doc", "d1", "file", None) as blob:
+        assert blob.read() == b"draft"
+    graph.cleanup(confirm=True, leftovers_older_than=timedelta(0))
     with pytest.raises(NotFound, match="the branch `draft` of this snapshot was deleted"):
         held._blob("node", "Doc", "d1", "file", None)

@@ -9,12 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from omnigraph.at import GraphAt
     from omnigraph.blobs import BlobStat
+    from omnigraph.branch import Branch
     from omnigraph.diagnostics import Diagnostic
     from omnigraph.errors import (
         AlreadyExists,
         ConflictError,
         EmbeddingError,
+        GapError,
         KeyConflict,
         LoadError,
         MergeConflicts,
@@ -64,8 +67,11 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.check import CheckResult, Problem
     from omnigraph.maintenance.cleanup import CleanedPlace, CleanupResult
     from omnigraph.merge.apply import MergeResult
+    from omnigraph.merge.blame import BlamedProperty
     from omnigraph.merge.conflicts import Conflict, read_resolutions, write_resolutions
     from omnigraph.merge.diff import Diff, DiffSummary, EntityChange, TypeSummary
+    from omnigraph.merge.entity_history import EntityVersion
+    from omnigraph.merge.feed import Baseline, ChangePage, CommitChanges
     from omnigraph.pipeline.export import ExportResult
     from omnigraph.pipeline.load import LoadResult
     from omnigraph.pipeline.session import register_spark
@@ -83,15 +89,20 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AlreadyExists",
+    "Baseline",
+    "BlamedProperty",
     "BlobStat",
     "BlobStream",
+    "Branch",
     "BranchInfo",
     "Branches",
     "Catalog",
+    "ChangePage",
     "CheckResult",
     "CleanedPlace",
     "CleanupResult",
     "Commit",
+    "CommitChanges",
     "CompiledQuery",
     "Conflict",
     "ConflictError",
@@ -101,10 +112,13 @@ __all__ = [
     "EdgeType",
     "EmbeddingError",
     "EntityChange",
+    "EntityVersion",
     "ExplainedStep",
     "Explanation",
     "ExportResult",
+    "GapError",
     "Graph",
+    "GraphAt",
     "Interface",
     "KeyConflict",
     "LintResult",
@@ -167,8 +181,10 @@ __all__ = [
 
 #: Where the names are that are not errors.
 _HOMES = {
+    "Branch": "omnigraph.branch",
     "Branches": "omnigraph.refs",
     "Graph": "omnigraph.graph",
+    "GraphAt": "omnigraph.at",
     "Snapshot": "omnigraph.snapshots",
     "Tags": "omnigraph.refs",
     "init": "omnigraph.graph",
@@ -183,10 +199,15 @@ _HOMES = {
     "Problem": "omnigraph.maintenance.check",
     "CleanedPlace": "omnigraph.maintenance.cleanup",
     "CleanupResult": "omnigraph.maintenance.cleanup",
+    "Baseline": "omnigraph.merge.feed",
+    "ChangePage": "omnigraph.merge.feed",
+    "CommitChanges": "omnigraph.merge.feed",
+    "BlamedProperty": "omnigraph.merge.blame",
     "Conflict": "omnigraph.merge.conflicts",
     "Diff": "omnigraph.merge.diff",
     "DiffSummary": "omnigraph.merge.diff",
     "EntityChange": "omnigraph.merge.diff",
+    "EntityVersion": "omnigraph.merge.entity_history",
     "MergeResult": "omnigraph.merge.apply",
     "TypeSummary": "omnigraph.merge.diff",
     "read_resolutions": "omnigraph.merge.conflicts",

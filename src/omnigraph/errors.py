@@ -13,6 +13,7 @@
     ├── PreconditionFailed    the branch is not at the commit the caller named
     ├── RecoveryRequired      an interrupted write needs a person to look at it
     ├── NotFound              no such graph, branch, commit, type or entity
+    ├── GapError              what a change feed has to read next is gone; start from a baseline
     ├── AlreadyExists         the thing to be created is there already
     ├── ResourceLimit         a memory, time or size budget is used up
     ├── PolicyDenied          the actor may not do this
@@ -310,6 +311,12 @@ class NotFound(OmnigraphError):
     """There is no such graph, branch, commit, type, query, file or entity."""
 
     default_code = "not_found"
+
+
+class GapError(OmnigraphError):
+    """What a change feed has to read next is gone: take a baseline, and go on from its cursor."""
+
+    default_code = "gap"
 
 
 class AlreadyExists(OmnigraphError):

@@ -18,10 +18,13 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import pyarrow as pa
 from msgspec import structs
 
+from omnigraph.at import GraphAt
+from omnigraph.branch import Branch
 from omnigraph.diagnostics import did_you_mean
-from omnigraph.errors import NotFound, UsageError
+from omnigraph.errors import AlreadyExists, NotFound, UsageError
 from omnigraph.history.manifest import MAIN, Commit
 from omnigraph.history.repository import Repository, open_repository
+from omnigraph.history.revisions import Ref, at_commit, at_version, find_commit, head_of, resolve
 from omnigraph.language import Catalog, CompiledQuery, QueryCache, bind_parameters
 from omnigraph.language.query.parameters import bind_each
 from omnigraph.language.query.plan import ReadPlan
@@ -43,8 +46,11 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.check import CheckResult
     from omnigraph.maintenance.cleanup import CleanupResult
     from omnigraph.merge.apply import MergeResult
+    from omnigraph.merge.blame import BlamedProperty
     from omnigraph.merge.changes import GraphState
     from omnigraph.merge.diff import Diff
+    from omnigraph.merge.entity_history import EntityVersion
+    from omnigraph.merge.feed import Baseline, ChangePage, Feed
     from omnigraph.pipeline.engine import Progress
     from omnigraph.pipeline.export import ByteSink, ExportResult
     from omnigraph.pipeline.load import LoadResult
@@ -179,24 +185,56 @@ class Graph:
             NotFound: There is no such branch, commit or version.
         """
         history = self._repository.history
-        # What a state in the past is told from has to be of the graph that is there now.
-        epoch = history.verify() if commit is not None or version is not None else 0
+        if commit is not None and version is not None:
+            raise UsageError("pass commit or version, not both")
         if version is not None:
-            if commit is not None:
-                raise UsageError("pass commit or version, not both")
-            self._repository.history.check_branch(branch)
-            commit = history.commit_at(branch, version).id
-        if commit is not None:
-            found = self.commit(commit)
-            id = found.id
-            identity, _ = history.branch_identity(found.branch)
-            state = history.state_at(id)
-            return Snapshot(self._repository, found.branch, id, state, identity, epoch)
-        history.check_branch(branch)
-        present = history.present(branch)
-        return Snapshot(
-            self._repository, branch, present.head, present.state, present.identity, present.epoch
+            found = at_version(history, branch, version)
+        elif commit is not None:
+            found = at_commit(history, commit)
+        else:
+            found = head_of(history, branch)
+        return Snapshot._of(self._repository, found)
+
+    def at(self, ref: Ref, *, branch: str = MAIN) -> GraphAt:
+        """The graph as it was: everything that reads, at one commit.
+
+        Args:
+            ref: A commit by its id or tag, a branch, a version of a branch's manifest, or a time: a
+                `datetime`, or a text such as `2026-01-31T12:00Z`; without a zone it is UTC.
+            branch: Whose version, or whose state at a time.
+
+        Raises:
+            NotFound: There is no such commit, tag, branch or version, or there was no graph yet.
+
+        Example:
+            >>> g.at("v1").count("Person")
+            2
+        """
+        return GraphAt(
+            self, Snapshot._of(self._repository, resolve(self._repository.history, ref, branch))
         )
+
+    def branch(self, name: str, *, create: bool = False, source: str = MAIN) -> Branch:
+        """A branch in one's hand, with the calls that take a branch.
+
+        Args:
+            name: Which branch.
+            create: Create it if there is none of this name.
+            source: The branch that it is made from then.
+
+        Raises:
+            NotFound: There is no such branch, and `create` is not set.
+        """
+        history = self._repository.history
+        if create and name != MAIN and name not in history.branch_names():
+            try:
+                self.branches.create(name, source=source)
+            except AlreadyExists:
+                # Somebody else was faster, or the name cannot be used beside others.
+                if name not in history.branch_names():
+                    raise
+        history.check_branch(name)
+        return Branch(self, name)
 
     def commits(
         self, branch: str = MAIN, *, actor: str | None = None, limit: int | None = None
@@ -209,44 +247,142 @@ class Graph:
 
     def commit(self, id: str) -> Commit:
         """A commit of any branch, by its id or tag."""
-        tags = self._repository.history.present().state.tags
-        try:
-            return self._repository.history.commit(tags.get(id, id))
-        except NotFound:
-            hint = did_you_mean(id, tags)
-            raise NotFound(
-                f"there is no commit or tag `{id}`" + (f"; {hint}" if hint else "")
-            ) from None
+        return find_commit(self._repository.history, id)
 
     def diff(
         self,
-        a: str | Snapshot,
-        b: str | Snapshot,
+        a: Ref | Snapshot,
+        b: Ref | Snapshot,
         *,
         kinds: Collection[Literal["node", "edge"]] | None = None,
         types: Collection[str] | None = None,
         ops: Collection[Literal["insert", "update", "delete"]] | None = None,
+        since_base: bool = False,
     ) -> Diff:
         """Compare two states of the graph: what leads from the first to the second.
 
         Args:
-            a: A branch, a commit by its id or tag, or a snapshot.
+            a: A branch, a commit by its id or tag, a version or a time of main, or a snapshot.
             b: Another one.
             kinds: Only nodes, or only edges.
             types: Only these node and edge types.
             ops: Only what was inserted, updated or deleted.
+            since_base: Compare `b` with what both come from, instead of with `a`: what `b` has
+                changed itself, and would bring to `a` by a merge.
 
         Raises:
-            NotFound: There is no such branch, commit or type.
+            NotFound: There is no such branch, commit or type, or they have no common history.
 
         Example:
             >>> print(g.diff("main", "draft").summary())
             +3 ~2 -1 Person, +12 Knows
         """
+        from omnigraph.merge.base import newest_base
         from omnigraph.merge.diff import Diff
 
         old, new = self._graph_state(a), self._graph_state(b)
+        if since_base:
+            old = newest_base(old, new)
         return Diff(old, new, kinds=kinds, types=types, ops=ops)
+
+    def commit_changes(
+        self,
+        commit: str,
+        *,
+        kinds: Collection[Literal["node", "edge"]] | None = None,
+        types: Collection[str] | None = None,
+        ops: Collection[Literal["insert", "update", "delete"]] | None = None,
+    ) -> Diff:
+        """What a commit changed: its difference to its first parent.
+
+        Args:
+            commit: The commit, by its id or tag.
+            kinds: Only nodes, or only edges.
+            types: Only these node and edge types.
+            ops: Only what was inserted, updated or deleted.
+
+        Raises:
+            NotFound: There is no such commit or type.
+
+        Example:
+            >>> print(g.commit_changes(g.commits(limit=1)[0].id).summary())
+            +1 Person
+        """
+        from omnigraph.merge.commit_states import states_around
+        from omnigraph.merge.diff import Diff
+
+        found = self.commit(commit)
+        old, new = states_around(self._repository, found)
+        return Diff(old, new, kinds=kinds, types=types, ops=ops)
+
+    def changes(
+        self,
+        branch: str = MAIN,
+        *,
+        start: str | None = None,
+        cursor: str | None = None,
+        kinds: Collection[Literal["node", "edge"]] | None = None,
+        types: Collection[str] | None = None,
+        ops: Collection[Literal["insert", "update", "delete"]] | None = None,
+        limit: int = 1000,
+    ) -> ChangePage:
+        """What the commits of a branch changed, oldest first: a page of its change feed.
+
+        Keep the page's cursor when you have applied the page, and pass it for the next one. Each
+        change comes at least once, and again only if you read from the same cursor again.
+
+        Args:
+            branch: Whose feed. It follows first parents: a merge is one commit.
+            start: Where to begin: `now`, `beginning`, or `after:` with a commit or tag.
+            cursor: Where to go on, instead; pass the same branch and filter as before.
+            kinds: Only nodes, or only edges.
+            types: Only these node and edge types.
+            ops: Only what was inserted, updated or deleted.
+            limit: How many changes a page has at most. What is left of a commit comes next.
+
+        Raises:
+            GapError: What comes next is cleaned up, or the branch was made anew; take a
+                `baseline`.
+            UsageError: The cursor is damaged, or belongs to something else.
+            NotFound: There is no such branch, commit or type.
+
+        Example:
+            >>> page = g.changes(start="beginning")
+            >>> while page.has_more:
+            ...     page = g.changes(cursor=page.cursor)
+        """
+        from omnigraph.merge.diff import change_filter
+
+        self._repository.history.check_branch(branch)
+        wanted = change_filter(self.catalog, kinds, types, ops)
+        return self._feed.page(branch, wanted, start=start, cursor=cursor, limit=limit)
+
+    def baseline(
+        self,
+        branch: str = MAIN,
+        *,
+        kinds: Collection[Literal["node", "edge"]] | None = None,
+        types: Collection[str] | None = None,
+    ) -> Baseline:
+        """All nodes and edges of a branch, and the cursor with which its feed goes on after them.
+
+        Args:
+            branch: Which branch.
+            kinds: Only nodes, or only edges.
+            types: Only these node and edge types.
+
+        Raises:
+            NotFound: There is no such branch or type.
+
+        Example:
+            >>> baseline = g.baseline(types=["Person"])
+            >>> people = {change.id: change.after for change in baseline}
+            >>> page = g.changes(cursor=baseline.cursor, types=["Person"])
+        """
+        from omnigraph.merge.diff import change_filter
+
+        self._repository.history.check_branch(branch)
+        return self._feed.baseline(branch, change_filter(self.catalog, kinds, types))
 
     def query(
         self,
@@ -734,35 +870,174 @@ class Graph:
             >>> g.merge("draft").outcome
             'fast_forward'
         """
-        from omnigraph.merge.apply import WriteOptions, merge
-        from omnigraph.merge.combine import Settling
-        from omnigraph.merge.conflicts import read_resolutions
+        from omnigraph.merge.apply import WriteOptions, merge, settling
         from omnigraph.merge.work import MergeWork
         from omnigraph.pipeline.where import Where
 
-        if granularity not in ("property", "row"):
-            raise UsageError(f"granularity is `property` or `row`, not `{granularity}`")
-        if prefer not in (None, "ours", "theirs"):
-            raise UsageError(f"prefer is `ours` or `theirs`, not `{prefer}`")
+        settings = settling(granularity, prefer, resolutions)
         repository = self._repository if dry_run else self._writable()
         repository.history.check_branch(into)
         theirs = self._graph_state(source)
         if source == into:
             raise UsageError(f"the branch `{into}` cannot be merged into itself")
-        settled = {} if resolutions is None else read_resolutions(resolutions)
+        options = WriteOptions(actor, message or f"merge {source}", if_commit, idempotency_key)
         where = Where(engine, master, spark)
         with MergeWork(where, self._settings, writes=not dry_run) as work:
             return merge(
                 repository,
                 theirs,
                 into,
-                Settling(granularity, prefer, settled, work),
+                replace(settings, work=work),
                 name=f"`{source}`",
                 dry_run=dry_run,
-                options=WriteOptions(
-                    actor, message or f"merge {source}", if_commit, idempotency_key
-                ),
+                options=options,
             )
+
+    def revert(
+        self,
+        commit: str,
+        *,
+        branch: str = MAIN,
+        granularity: Literal["property", "row"] = "property",
+        prefer: Literal["ours", "theirs"] | None = None,
+        resolutions: str | os.PathLike[str] | Iterable[Mapping[str, Any]] | None = None,
+        dry_run: bool = False,
+        actor: str | None = None,
+        message: str | None = None,
+        if_commit: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> MergeResult:
+        """Undo a commit: make a new one that does the opposite of it.
+
+        What the commit changed since its first parent is changed back, also by a merge. What later
+        commits have changed differently is a conflict, in which `theirs` is the value before the
+        commit.
+
+        Args:
+            commit: What to undo, by its id or tag.
+            branch: Where.
+            granularity: As for `merge`; so are `prefer`, `resolutions` and all others.
+            prefer: The side that wins conflicts: `ours` is the branch as it is.
+            resolutions: How single conflicts are settled.
+            dry_run: Tell what would happen, conflicts among it, and change nothing.
+            actor: Who does it.
+            message: What for; `revert <id>` unless given.
+            if_commit: Only if this is the branch's head.
+            idempotency_key: Makes a repeated call give the first one's commit.
+
+        Raises:
+            MergeConflicts: Later commits have changed the same things; nothing was written.
+            NotFound: There is no such branch or commit.
+            UsageError: It is the first commit of the graph.
+
+        Example:
+            >>> g.revert(g.commits(limit=1)[0].id).outcome
+            'reverted'
+        """
+        from omnigraph.merge.apply import WriteOptions, revert, settling
+
+        settings = settling(granularity, prefer, resolutions)
+        repository = self._repository if dry_run else self._writable()
+        repository.history.check_branch(branch)
+        found = self.commit(commit)
+        options = WriteOptions(actor, message or f"revert {found.id}", if_commit, idempotency_key)
+        return revert(repository, found, branch, settings, dry_run=dry_run, options=options)
+
+    def cherry_pick(
+        self,
+        commit: str,
+        *,
+        onto: str = MAIN,
+        granularity: Literal["property", "row"] = "property",
+        prefer: Literal["ours", "theirs"] | None = None,
+        resolutions: str | os.PathLike[str] | Iterable[Mapping[str, Any]] | None = None,
+        dry_run: bool = False,
+        actor: str | None = None,
+        message: str | None = None,
+        if_commit: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> MergeResult:
+        """Do on a branch what one commit of another branch did, in a new commit with one parent.
+
+        Args:
+            commit: What to do again, by its id or tag: what it changed since its first parent.
+            onto: The branch.
+            granularity: As for `merge`; so are `prefer`, `resolutions` and all others.
+            prefer: The side that wins conflicts: `ours` is the branch as it is.
+            resolutions: How single conflicts are settled.
+            dry_run: Tell what would happen, conflicts among it, and change nothing.
+            actor: Who does it.
+            message: What for; `cherry-pick <id>` unless given.
+            if_commit: Only if this is the branch's head.
+            idempotency_key: Makes a repeated call give the first one's commit.
+
+        Raises:
+            MergeConflicts: The branch has changed the same things; nothing was written.
+            NotFound: There is no such branch or commit.
+            UsageError: It is the first commit of the graph.
+
+        Example:
+            >>> g.cherry_pick(g.commits("draft", limit=1)[0].id).outcome
+            'picked'
+        """
+        from omnigraph.merge.apply import WriteOptions, cherry_pick, settling
+
+        settings = settling(granularity, prefer, resolutions)
+        repository = self._repository if dry_run else self._writable()
+        repository.history.check_branch(onto)
+        found = self.commit(commit)
+        text = message or f"cherry-pick {found.id}"
+        options = WriteOptions(actor, text, if_commit, idempotency_key)
+        return cherry_pick(repository, found, onto, settings, dry_run=dry_run, options=options)
+
+    def history(
+        self, type: str, id: str, *, branch: str = MAIN, limit: int | None = None
+    ) -> list[EntityVersion]:
+        """Every version of one node or edge on a branch, newest first.
+
+        Versions from before the branch was made are among them. A commit that only wrote it again
+        with equal values made no version; one that deleted it did. What was deleted and inserted
+        again has a version for each, and what is deleted now has a history, too.
+
+        Args:
+            type: The node or edge type.
+            id: The node or edge.
+            branch: The branch.
+            limit: Only so many of the newest.
+
+        Raises:
+            NotFound: There is no such branch or type, or never was such a node or edge.
+
+        Example:
+            >>> [(v.commit.actor, v.operation, v.properties) for v in g.history("Person", "Ada")]
+            [('ada', 'update', ('age',)), ('eve', 'insert', ())]
+        """
+        from omnigraph.merge.entity_history import entity_history
+
+        return entity_history(self._repository, type, id, branch, limit)
+
+    def blame(self, type: str, id: str, *, branch: str = MAIN) -> list[BlamedProperty]:
+        """Which commit has last set each property of a node or edge, as it is now on a branch.
+
+        The ends of an edge are among them. What came with a merge is told from the commit that was
+        merged, as long as its branch can be read.
+
+        Args:
+            type: The node or edge type.
+            id: The node or edge.
+            branch: The branch.
+
+        Raises:
+            NotFound: There is no such branch, type, node or edge; if it was deleted, the message
+                names the commit.
+
+        Example:
+            >>> [(p.property, p.value, p.commit.actor) for p in g.blame("Person", "Ada")]
+            [('name', 'Ada', 'eve'), ('age', 37, 'ada')]
+        """
+        from omnigraph.merge.blame import blame
+
+        return blame(self._repository, type, id, branch)
 
     def ensure_indices(self, branch: str = MAIN, *, actor: str | None = None) -> WriteResult:
         """Build the indexes that are missing, and let the others cover all rows, in one commit.
@@ -842,25 +1117,15 @@ class Graph:
             raise UsageError("the snapshot is of another graph; take it from the one that is asked")
         return snapshot
 
-    def _graph_state(self, ref: str | Snapshot) -> GraphState:
-        """The state that a branch, a commit, a tag or a snapshot names."""
+    def _graph_state(self, ref: Ref | Snapshot) -> GraphState:
+        """The state that a branch, a commit, a tag, a version, a time or a snapshot names."""
         from omnigraph.merge.changes import GraphState
 
-        history = self._repository.history
-        if not isinstance(ref, str):
-            found = self._state_to_read(MAIN, None, ref, None)
-        elif ref == MAIN or ref in history.branch_names():
-            head = history.read(ref)
-            return GraphState(self._repository, head.head, ref, head.state)
+        if isinstance(ref, Snapshot):
+            found = self._state_to_read(MAIN, None, ref, None)._revision
         else:
-            try:
-                found = self.snapshot(commit=ref)
-            except NotFound:
-                known = [branch.name for branch in history.branches()]
-                hint = did_you_mean(ref, [*known, *history.present().state.tags])
-                text = f"there is no branch, commit or tag `{ref}`"
-                raise NotFound(text + (f"; {hint}" if hint else "")) from None
-        return GraphState(self._repository, found.commit, found.branch, found._state)
+            found = resolve(self._repository.history, ref)
+        return GraphState(self._repository, found.commit, found.home, found.state)
 
     def _caches_of(self, snapshot: Snapshot) -> Caches:
         """What queries share, as long as the graph's folder is not replaced."""
@@ -868,6 +1133,12 @@ class Graph:
             self._caches = self._caches.anew(snapshot._epoch)
         caches = self._caches
         return caches if caches.epoch == snapshot._epoch else caches.anew(snapshot._epoch)
+
+    @cached_property
+    def _feed(self) -> Feed:
+        from omnigraph.merge.feed import Feed
+
+        return Feed(self._repository, self.commit)
 
     @cached_property
     def _embedder(self) -> Embedder:

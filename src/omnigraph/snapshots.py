@@ -11,9 +11,10 @@ import pyarrow as pa
 from msgspec import Struct
 
 from omnigraph.diagnostics import did_you_mean
-from omnigraph.errors import NotFound
-from omnigraph.history.manifest import MAIN, ManifestState, PublishedTable
+from omnigraph.errors import NotFound, StorageError
+from omnigraph.history.manifest import ManifestState, PublishedTable
 from omnigraph.history.repository import Repository
+from omnigraph.history.revisions import Revision
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.language.schema.arrow import table_schema
 from omnigraph.query.budget import Budget
@@ -33,15 +34,26 @@ if TYPE_CHECKING:
 class Snapshot(Struct, frozen=True):
     """One state of the graph. It never changes, whatever others write.
 
-    The tables of a branch go with the branch: once it is deleted, they can no longer be read.
+    Also when its branch is deleted it can be read, until a cleanup removes what only that had.
     """
 
     _repository: Repository
     branch: str
     commit: str
     _state: ManifestState
-    _identity: str
+    _home: str
     _epoch: int
+
+    @staticmethod
+    def _of(repository: Repository, found: Revision) -> Snapshot:
+        """The state that was found."""
+        return Snapshot(
+            repository, found.branch, found.commit, found.state, found.home, found.epoch
+        )
+
+    @property
+    def _revision(self) -> Revision:
+        return Revision(self.branch, self._home, self.commit, self._state, self._epoch)
 
     def __repr__(self) -> str:
         return f"<Snapshot of {self._repository.location}: {self.branch} at {self.commit}>"
@@ -91,14 +103,10 @@ class Snapshot(Struct, frozen=True):
     def _run(
         self, plan: ReadPlan, values: Mapping[str, Any], budget: Budget, caches: Caches
     ) -> pa.Table:
-        source = Source(self._repository, self._state, self._identity, caches)
-        try:
+        source = Source(self._repository, self._state, caches)
+        with self._confirmed():
             prepared = caches.plans.get(plan, source)
             found = Execution(prepared, source, values, budget, embedder=caches.embedder).table()
-        finally:
-            self._repository.history.confirm(self._epoch)
-            if self.branch != MAIN and any(t.branch for t in self._state.tables.values()):
-                self._check_branch()
         source.keep()
         self._repository.history.keep()
         return found
@@ -111,7 +119,7 @@ class Snapshot(Struct, frozen=True):
         caches: Caches,
         analyze: bool,
     ) -> tuple[ExplainedStep, ...]:
-        source = Source(self._repository, self._state, self._identity, caches)
+        source = Source(self._repository, self._state, caches)
         self._repository.history.confirm(self._epoch)
         prepared = prepare(plan, source)
         execution = Execution(prepared, source, values, budget, embedder=caches.embedder)
@@ -126,26 +134,33 @@ class Snapshot(Struct, frozen=True):
         from omnigraph.pipeline.export import ExportSource
 
         def confirm() -> None:
-            self._repository.history.confirm(self._epoch)
-            if any(table.branch is not None for table in self.tables):
-                self._check_branch()
+            with self._confirmed():
+                pass
 
         return ExportSource(self._repository, self.branch, self.commit, self.tables, confirm)
 
     @contextmanager
     def _opened(self, table: PublishedTable) -> Iterator[TableSnapshot]:
-        try:
-            self._repository.history.confirm(self._epoch)
+        self._repository.history.confirm(self._epoch)
+        with self._confirmed():
             yield self._repository.tables.open(table.ref, table.version)
-        finally:
-            self._repository.history.confirm(self._epoch)
-            # A branch of the same name, made later, has other tables under the same address.
-            if table.branch is not None:
-                self._check_branch()
 
-    def _check_branch(self) -> None:
-        if self._repository.history.branch_identity(self.branch)[0] != self._identity:
-            raise NotFound(f"the branch `{self.branch}` of this snapshot was deleted")
+    @contextmanager
+    def _confirmed(self) -> Iterator[None]:
+        """Check after reading that it was the graph, and tell if a branch is cleaned up."""
+        try:
+            yield
+        except (NotFound, StorageError):
+            self._repository.history.confirm(self._epoch)
+            for table in self.tables:
+                known = self._repository.tables.branches(table.path) if table.branch else ()
+                if table.branch is not None and table.branch not in known:
+                    raise NotFound(
+                        f"the branch `{self.branch}` of this snapshot was deleted, and a cleanup"
+                        " has removed its tables"
+                    ) from None
+            raise
+        self._repository.history.confirm(self._epoch)
 
     def _check_columns(self, type: str, columns: list[str]) -> None:
         declared = self._repository.catalog.table(type)

@@ -412,7 +412,7 @@ def test_branch_delete_on_a_terminal_shows_the_loss_and_asks(
     monkeypatch.setattr("click.termui.visible_prompt_func", lambda _prompt="": answer)
     ran = run("branch", "delete", "g.omni", "draft")
     assert ran.code == code
-    assert "1 commit of its own would be lost" in ran.err
+    assert "1 commit of its own would be lost with the next cleanup" in ran.err
     assert written.commit.id in ran.err and "by eve: An idea" in ran.err
     assert len(graph.branches.list()) == left
 

@@ -9,7 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.compute.arrays import as_arrow, changes, distinct, distinct_places, ranges
+from omnigraph.compute.arrays import (
+    as_arrow,
+    changes,
+    distinct,
+    distinct_places,
+    ranges,
+    rows_where,
+)
 
 ARRAYS = {
     "numbers": np.arange(-3, 9),
@@ -72,3 +79,10 @@ def test_ranges_and_changes():
     assert ranges(np.zeros(0, np.int64), np.zeros(0, np.int64)).tolist() == []
     assert changes(np.array([1, 1, 2, 1])).tolist() == [True, False, True, True]
     assert changes(np.zeros(0, np.int64)).tolist() == []
+
+
+@pytest.mark.parametrize("mask", ["", "1111", "0000", "0110", "1100", "0011", "0101", "1"])
+def test_rows_are_chosen_by_a_mask(mask):
+    rows = pa.table({"n": range(len(mask))})
+    chosen = np.array([bit == "1" for bit in mask], bool)
+    assert rows_where(rows, chosen)["n"].to_pylist() == np.flatnonzero(chosen).tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,7 @@ def test_a_half_deleted_branch_can_be_made_again(place: str) -> None:
         write_person(graph, "draft", "old")
         table = next(t for t in graph.snapshot("draft").tables if t.name == "Person")
     os.remove(f"{place}/__manifest/_refs/branches/draft.json")
-    os.remove(f"{place}/{table.path}/_refs/branches/draft.json")
+    os.remove(f"{place}/{table.path}/_refs/branches/{table.branch}.json")
     with open(place) as graph:
         graph.branches.create("draft")
         write_person(graph, "draft", "new")
@@ -114,6 +115,9 @@ def test_a_snapshot_never_shows_a_later_branch_of_the_same_name(place: str) -> N
         graph.branches.delete("draft")
         graph.branches.create("draft")
         write_person(graph, "draft", "new")
+        for snapshot in (held, by_commit):
+            assert sorted(snapshot.read("Person")["name"].to_pylist()) == ["ada", "bob", "old"]
+        graph.cleanup(confirm=True, leftovers_older_than=timedelta(0))
         for snapshot in (held, by_commit):
             with pytest.raises(NotFound, match="branch `draft` of this snapshot was deleted"):
                 snapshot.read("Person")

@@ -99,11 +99,16 @@ def test_undoing_room_that_was_made_can_be_killed(
     check(place, "main", before, False)
 
 
+@pytest.mark.parametrize("large", ["write", "table"])
 def test_rows_that_get_room_keep_their_row_ids_and_are_one_change(
-    template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    large: str, template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patch, "SEVERAL_ROWS", 1)
-    monkeypatch.setattr(prepared, "MANY_ROWS", 1)
+    if large == "write":
+        monkeypatch.setattr(patch, "SEVERAL_ROWS", 1)
+        monkeypatch.setattr(prepared, "MANY_ROWS", 1)
+    else:
+        monkeypatch.setattr(patch, "_LARGE_TABLE", 1)
+        monkeypatch.setattr(patch, "_SOME_ROWS", 1)
     place = str(tmp_path / "graph")
     shutil.copytree(template, place)
     query = "query q($n: String) { match { $p: Person { name: $n } } return { $p.age as age } }"

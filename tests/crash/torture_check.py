@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from omnigraph.graph import Graph, open
-from omnigraph.history.manifest import Commit
+from omnigraph.history.manifest import COMMIT_FILTER, Commit
+from omnigraph.history.store import native
 from omnigraph.writes.fencing import ACTOR
 from omnigraph.writes.sidecar import list_sidecars
 from tests.crash.torture import LASTING, Rows, Run, Write, content_of, incomplete, read_notes
@@ -149,7 +150,8 @@ def verify(place: str, folder: Path, run: Run) -> Report:
 def _chain(graph: Graph, branch: str, report: Report) -> list[Commit]:
     """The commits of a branch, oldest first; notes every break."""
     chain = graph.commits(branch)[::-1]
-    known = graph._repository.history.lineage(branch).commits
+    ledger = graph._repository.history._ledger
+    known = ledger.rows(native(branch), COMMIT_FILTER)["object_id"].to_pylist()
     if {c.id for c in chain} != set(known):
         report.problems.append(f"{branch}: {len(known)} commits, {len(chain)} in the chain")
     for before, after in zip([None, *chain], chain, strict=False):

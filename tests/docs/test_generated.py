@@ -10,7 +10,17 @@ from types import ModuleType
 import pytest
 
 import omnigraph
-from omnigraph import Branches, Graph, Snapshot, Tags, errors, failpoints, language
+from omnigraph import (
+    Branch,
+    Branches,
+    Graph,
+    GraphAt,
+    Snapshot,
+    Tags,
+    errors,
+    failpoints,
+    language,
+)
 from omnigraph.language.codes import CODES
 
 ROOT = Path(__file__).parents[2]
@@ -67,11 +77,18 @@ def test_the_api_page_names_exactly_what_is_exported():
     assert sorted(tables + prose) == sorted([*omnigraph.__all__, "ValidationError"])
 
 
-@pytest.mark.parametrize("kind", [Graph, Branches, Tags, Snapshot], ids=lambda k: k.__name__)
+@pytest.mark.parametrize(
+    "kind", [Graph, GraphAt, Branch, Branches, Tags, Snapshot], ids=lambda k: k.__name__
+)
 def test_the_api_page_lists_the_methods_of_a_class(kind):
     section = (DOCS / "api.md").read_text().partition(f"### {kind.__name__}\n")[2]
     listed = re.findall(r"`\.(\w+)", section.partition("\n#")[0])
-    fields = {"Graph": {"branches", "tags", "read_only"}, "Snapshot": {"branch", "commit"}}
+    fields = {
+        "Graph": {"branches", "tags", "read_only"},
+        "GraphAt": {"snapshot"},
+        "Branch": {"name"},
+        "Snapshot": {"branch", "commit"},
+    }
     methods = {name for name in vars(kind) if not name.startswith("_")}
     assert sorted(listed) == sorted(methods | fields.get(kind.__name__, set()))
 

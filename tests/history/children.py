@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from omnigraph import failpoints
 from omnigraph.graph import open
 
 ADD = "query q($n: String) { insert Person { name: $n } }"
@@ -12,3 +13,9 @@ def add_all(place: str, names: list[str], branch: str) -> None:
     with open(place) as graph:
         for name in names:
             graph.mutate(ADD, params={"n": name}, branch=branch)
+
+
+def delete_and_die(place: str, point: str) -> None:
+    """Begin to delete the branch `draft`."""
+    with open(place) as graph, failpoints.active(point, "kill"):
+        graph.branches.delete("draft")

@@ -9,6 +9,9 @@ import lance
 import pytest
 from lance import LanceOperation
 
+from omnigraph.storage.branch_files import branch_details, branch_names
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import Objects
 from tests.lance_facts.lance_tables import commit, create, fork, fragments, ids, index, rows
 
 
@@ -140,3 +143,22 @@ def test_listing_branches_reads_one_file_for_each(tmp_path):
     table.create_branch("team/x")
     assert list(table.branches.list()) == ["team/x"]
     assert [p.name for p in (tmp_path / "t/_refs/branches").rglob("*.json")] == ["team%2Fx.json"]
+
+
+# storage.branch_files reads what it needs to know of one branch from its file alone.
+def test_what_is_listed_about_a_branch_is_in_its_file(tmp_path):
+    table = create(tmp_path / "t", rows(1), rows(2))
+    table.create_branch("team/x", (None, 2))
+    append(table.checkout_version(("team/x", None)), 3).create_branch("deep")
+    objects = Objects.at(Location(str(tmp_path)))
+    listed = table.branches.list()
+    assert branch_names(objects, "t") == sorted(listed) == ["deep", "team/x"]
+    for name, about in listed.items():
+        found = branch_details(objects, "t", name)
+        assert found is not None and found.items() <= dict(about).items()
+        assert str(found["branch_identifier"]) == str(about["branch_identifier"])
+    table.branches.delete("deep")
+    assert branch_names(objects, "t") == ["team/x"]
+    assert branch_details(objects, "t", "deep") is None
+    for odd in ("", "x", "team", "a\0b", "\ud800", "x" * 10_000, "../t", "team%2Fx"):
+        assert branch_details(objects, "t", odd) is None, odd

@@ -358,6 +358,55 @@ def test_an_edge_that_comes_to_a_node_that_is_gone_is_settled_by_either_side(gra
     assert "cy" in people(graph)
 
 
+def test_a_settled_edge_leaves_other_changes_of_nodes_alone(graph):
+    """Only the end that the edge has on the side that wins is taken from it."""
+    run(graph, 'insert Knows { from: "cy", to: "cy" }')
+    graph.merge("main", into="draft")
+    run(graph, 'update Knows set { to: "bob" } where from = "cy"', "draft")
+    run(graph, 'update Person set { age: 9 } where name = "cy"')
+    run(graph, 'delete Person where name = "bob"')
+    run(graph, 'update Person set { city: "Oslo" } where name = "cy"', "draft")
+    graph.merge("draft", prefer="theirs")
+    assert people(graph)["cy"] == (9, "Oslo")
+    assert ("cy", "bob") in edges(graph)
+
+
+def test_a_settled_number_of_edges_leaves_the_node_alone(graph):
+    run(graph, 'insert Note { text: "one" }')
+    (note,) = content(graph)["Note"]
+    graph.merge("main", into="draft")
+    for branch in ("main", "draft"):
+        for _ in range(2):
+            run(graph, f'insert Wrote {{ from: "ada", to: "{note}" }}', branch)
+    run(graph, 'update Person set { age: 1 } where name = "ada"', "draft")
+    run(graph, 'update Person set { city: "Oslo" } where name = "ada"')
+    before = content(graph)["Wrote"]
+    result = graph.merge("draft", prefer="ours")
+    assert [c.kind for c in result.settled] == ["CardinalityViolation"]
+    assert content(graph)["Wrote"] == before
+    assert people(graph)["ada"] == (1, "Oslo")
+
+
+def test_a_new_node_with_too_few_edges_on_the_side_that_wins_goes_with_them(tmp_path):
+    schema = """
+    node Person { name: String @key }
+    node Team { name: String @key }
+    edge In: Person -> Team @card(1..1)
+    """
+    start = 'insert Team { name: "a" } insert Team { name: "b" }'
+    with make(tmp_path, schema, start) as graph:
+        graph.branches.create("draft")
+        run(graph, 'insert Person { name: "eva" } insert In { from: "eva", to: "a" }', "draft")
+        run(graph, 'delete Team where name = "a"')
+        assert [kind for kind, *_ in conflicts(graph)] == ["OrphanEdge"]
+        # Without the edge, the person would be in no team.
+        graph.merge("draft", prefer="ours", dry_run=True)
+        graph.merge("draft", prefer="ours")
+        assert content(graph)["Person"] == {}
+        assert content(graph)["In"] == {}
+        assert graph.check().problems == ()
+
+
 # --- resolution files ---
 
 
@@ -486,3 +535,16 @@ def test_a_merge_repeated_with_its_idempotency_key_is_done_once(graph):
     again = graph.merge("draft", idempotency_key="k")
     assert again.commit.id == first.commit.id
     assert "eva" not in people(graph)
+
+
+def test_a_diff_since_the_base_is_what_a_merge_brings(tmp_path: Path) -> None:
+    with make(tmp_path) as graph:
+        graph.branches.create("draft")
+        run(graph, 'update Person set { age: 1 } where name = "ada"', "draft")
+        run(graph, 'update Person set { city: "Oslo" } where name = "bob"')
+        assert [c.id for c in graph.diff("main", "draft")] == ["ada", "bob"]
+        found = graph.diff("main", "draft", since_base=True)
+        assert [(c.id, c.properties) for c in found] == [("ada", ("age",))]
+        graph.merge("draft")
+        assert list(graph.diff("main", "draft", since_base=True)) == []
+        assert [c.id for c in graph.diff("draft", "main", since_base=True)] == ["bob"]

@@ -24,7 +24,7 @@ edge LivesIn: Person -> City
 
 def source(graph: Graph, caches: Caches) -> Source:
     snapshot = graph.snapshot()
-    return Source(graph._repository, snapshot._state, snapshot._identity, caches)
+    return Source(graph._repository, snapshot._state, caches)
 
 
 def listed(side: Adjacency, size: int) -> list[tuple[int, int, int]]:

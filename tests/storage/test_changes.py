@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.storage.changes import changes_between, relocated
+from omnigraph.storage import changes
+from omnigraph.storage.changes import changes_between, relocated, unmoved
 from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID
 from omnigraph.storage.tables import TableRef, Tables, TableSnapshot
 from tests.storage.people import INDICES, SCHEMA, append, commit, people
@@ -55,6 +56,19 @@ def check_places(model: TableModel, old: TableSnapshot, new: TableSnapshot) -> N
             assert place == start
 
 
+def check_unmoved(old: TableSnapshot, new: TableSnapshot) -> None:
+    """Compare which rows are where they were with scans of both."""
+
+    def files(table: TableSnapshot) -> list[tuple[str, int]]:
+        names = {state.id: name for name, state in table.fragments().items()}
+        places = table.read([], places=True)[ROW_ADDRESS].to_pylist()
+        return [(names[at >> 32], at & 0xFFFFFFFF) for at in places]
+
+    addresses = new.read([], places=True)[ROW_ADDRESS].to_numpy()
+    before = set(files(old))
+    assert unmoved(old, new, addresses).tolist() == [place in before for place in files(new)]
+
+
 def check_pairs(model: TableModel, *, places: bool = True) -> None:
     tables = Tables(model.tables.location)
     snapshots = {v: tables.open(model.refs[v], v) for v in model.states}
@@ -62,6 +76,7 @@ def check_pairs(model: TableModel, *, places: bool = True) -> None:
         check_changes(model, snapshots[old], snapshots[new])
         if places:
             check_places(model, snapshots[old], snapshots[new])
+            check_unmoved(snapshots[old], snapshots[new])
 
 
 # --- a model over everything that makes versions ---
@@ -84,6 +99,23 @@ def test_every_pair_of_versions_differs_as_the_model_says(tables, forks, seed):
             model.index(*INDICES[:3])
         elif kind == "overwrite":
             model.overwrite(3)
+        else:
+            model.random_step()
+    check_pairs(model)
+
+
+@pytest.mark.parametrize("scanned", [True, False], ids=["scanned", "taken"])
+def test_many_rows_are_read_in_another_way_than_few(tables, scanned, monkeypatch):
+    monkeypatch.setattr(changes, "FEW_ROWS", 0)
+    monkeypatch.setattr(changes, "_FEW_ADDRESSES", 0)
+    monkeypatch.setattr(changes, "_SCANNED_FOR_TAKEN", 1000 if scanned else 0)
+    model = TableModel(tables, REF, 3)
+    model.insert(6)
+    for step in range(16):
+        if step == 8:
+            model.fork("draft")
+        if step % 7 == 6:
+            model.compact()
         else:
             model.random_step()
     check_pairs(model)
@@ -191,6 +223,20 @@ def test_the_rows_that_differ_are_all_that_is_read(tables):
     new._dataset.io_stats_incremental()
     assert changes_between(old, new, ["id", "bio"]).after.num_rows == 1
     assert new._dataset.io_stats_incremental().read_bytes < 20_000
+
+
+def test_a_row_that_is_replaced_in_a_large_fragment_is_all_that_is_read_of_it(tables):
+    tables.create(REF.path, SCHEMA)
+    append(tables, REF, 0, 20_000)
+    commit(tables, tables.stage_delete(tables.open(REF), "id = 'p7'"))
+    old = tables.open(REF)
+    commit(tables, tables.stage_merge(old, people(19_000, 19_001, age=80)))
+    new = tables.open(REF)
+    for table in (old, new):
+        table._dataset.io_stats_incremental()
+    found = changes_between(old, new, ["id", "age"])
+    assert (pairs(found.before), pairs(found.after)) == ([("p19000", 10)], [("p19000", 80)])
+    assert sum(t._dataset.io_stats_incremental().read_bytes for t in (old, new)) < 40_000
 
 
 def test_an_index_and_a_compaction_are_no_changes(tables, table):

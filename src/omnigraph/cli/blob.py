@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING
 
 import click
 
@@ -17,6 +16,7 @@ from omnigraph.cli.graphs import graph_and, graph_arguments, reading
 from omnigraph.cli.lazy import VerbGroup
 from omnigraph.cli.options import common_options
 from omnigraph.cli.output import Output, counted
+from omnigraph.cli.states import check_state, state_options, state_to_read
 from omnigraph.cli.text import columns, one_line
 from omnigraph.errors import UsageError
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from omnigraph.graph import Graph
     from omnigraph.storage.blobs import BlobStream
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 _NAMES = ("TYPE", "ID", "PROPERTY")
 _STDOUT = "-"
 _PORTION = 1 << 20
@@ -41,15 +40,6 @@ Examples:
 )
 def blob() -> None:
     """Read the values of Blob properties."""
-
-
-def _state_options(function: _Function) -> _Function:
-    function = click.option(
-        "--snapshot", "commit", metavar="COMMIT", help="At this commit, by its id or tag."
-    )(function)
-    return click.option(
-        "--branch", metavar="BRANCH", help="At the head of this branch. Default: main."
-    )(function)
 
 
 @blob.command(
@@ -69,7 +59,7 @@ Examples:
     metavar="START:END",
     help="Only the bytes from START up to and without END; either may be left out.",
 )
-@_state_options
+@state_options()
 @common_options
 def get(
     words: tuple[str, ...],
@@ -78,6 +68,7 @@ def get(
     part: str | None,
     branch: str | None,
     commit: str | None,
+    at: str | None,
     as_json: bool,
 ) -> None:
     """Write the value of a Blob property to a file or to stdout.
@@ -88,7 +79,7 @@ def get(
     """
     output = Output(json=as_json)
     place, type, id, property = graph_and(words, store, *_NAMES)
-    state = _state(branch, commit)
+    check_state(branch, commit, at)
     range = None if part is None else _range(part)
     to_stdout = target is None or target == _STDOUT
     if to_stdout and as_json:
@@ -100,6 +91,7 @@ def get(
         )
     with reading(place) as graph:
         kind = _kind(graph, type)
+        state = state_to_read(graph, branch, commit, at)
         with graph.read_blob(kind, type, id, property, range=range, **state) as value:
             if to_stdout:
                 sys.stdout.flush()
@@ -122,13 +114,14 @@ Examples:
   omnigraph blob stat team.omni Doc handbook file --branch draft --json"""
 )
 @graph_arguments(*_NAMES)
-@_state_options
+@state_options()
 @common_options
 def stat(
     words: tuple[str, ...],
     store: str | None,
     branch: str | None,
     commit: str | None,
+    at: str | None,
     as_json: bool,
 ) -> None:
     """Show the size of a Blob value and where it is kept.
@@ -137,8 +130,9 @@ def stat(
     """
     output = Output(json=as_json)
     place, type, id, property = graph_and(words, store, *_NAMES)
-    state = _state(branch, commit)
+    check_state(branch, commit, at)
     with reading(place) as graph:
+        state = state_to_read(graph, branch, commit, at)
         found = graph.stat_blob(_kind(graph, type), type, id, property, **state)
     if output.json:
         output.data(found.to_dict())
@@ -151,12 +145,6 @@ def stat(
         ("kept", "in the graph" if found.uri is None else f"outside, at {found.uri}"),
     ]
     output.result(columns([(name, one_line(text)) for name, text in about]))
-
-
-def _state(branch: str | None, commit: str | None) -> dict[str, Any]:
-    if branch is not None and commit is not None:
-        raise UsageError("pass --branch or --snapshot, not both: a commit is on one branch already")
-    return {"branch": branch or "main", "commit": commit}
 
 
 def _kind(graph: Graph, type: str) -> EntityKind:

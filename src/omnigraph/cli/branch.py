@@ -1,14 +1,15 @@
-"""`omnigraph branch`: creating, listing and deleting branches."""
+"""`omnigraph branch`: creating, listing, merging and deleting branches."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from omnigraph.cli.graphs import graph_and, graph_arguments, reading, writing
 from omnigraph.cli.lazy import VerbGroup
+from omnigraph.cli.merging import MergeCall, merge_options
 from omnigraph.cli.options import common_options
 from omnigraph.cli.output import Output, counted
 from omnigraph.cli.text import moment, one_line, table
@@ -16,6 +17,7 @@ from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
+    from omnigraph.merge.apply import MergeResult
 
 
 @click.group(
@@ -23,10 +25,11 @@ if TYPE_CHECKING:
     epilog="""\b
 Examples:
   omnigraph branch create team.omni draft
-  omnigraph branch list team.omni""",
+  omnigraph branch list team.omni
+  omnigraph branch merge team.omni draft""",
 )
 def branch() -> None:
-    """Create, list and delete branches."""
+    """Create, list, merge and delete branches."""
 
 
 @branch.command(
@@ -82,6 +85,49 @@ def list_branches(words: tuple[str, ...], store: str | None, as_json: bool) -> N
 @branch.command(
     epilog="""\b
 Examples:
+  omnigraph branch merge team.omni draft --dry-run
+  omnigraph branch merge team.omni draft --as ada -m 'people of May'
+  omnigraph branch merge team.omni draft --theirs --delete-branch
+  omnigraph branch merge team.omni draft --write-conflicts conflicts.yaml
+  omnigraph branch merge team.omni draft --resolutions conflicts.yaml"""
+)
+@graph_arguments("SOURCE")
+@click.option(
+    "--into", metavar="BRANCH", default="main", help="The branch to merge into. Default: main."
+)
+@merge_options
+@click.option("--delete-branch", is_flag=True, help="Delete the branch SOURCE when it is merged.")
+@common_options
+def merge(
+    words: tuple[str, ...],
+    store: str | None,
+    into: str,
+    delete_branch: bool,
+    as_json: bool,
+    **given: Any,
+) -> int:
+    """Merge a branch into another one, in one commit.
+
+    SOURCE is a branch, or a commit by its id or tag. What changed on either side
+    since both were the same is put together, property by property. Where the
+    sides disagree nothing is written: all conflicts are listed, and the exit code
+    is 3, also with --dry-run.
+    """
+    output = Output(json=as_json)
+    place, source = graph_and(words, store, "SOURCE")
+
+    def call(graph: Graph, options: dict[str, Any]) -> MergeResult:
+        if delete_branch and source not in [each.name for each in graph.branches]:
+            graph.commit(source)
+            raise UsageError(f"--delete-branch: {source} is a commit, no branch; leave it out")
+        return graph.merge(source, into=into, **options)
+
+    return MergeCall(output, source, into, given, delete=delete_branch).run(place, call)
+
+
+@branch.command(
+    epilog="""\b
+Examples:
   omnigraph branch delete team.omni draft
   omnigraph branch delete team.omni draft --yes"""
 )
@@ -124,7 +170,8 @@ def _loss(graph: Graph, name: str) -> str:
     by = f" by {last.actor}" if last.actor else ""
     what = f": {last.message}" if last.message else ""
     lines = [
-        f"{counted(len(own), 'commit')} of its own would be lost. The newest:",
+        f"{counted(len(own), 'commit')} of its own would be lost with the next cleanup;",
+        "until then --at reads them by their ids. The newest:",
         f"  {last.id}, {moment(last.time)} UTC{one_line(by + what)}",
     ]
     return "\n".join(lines)

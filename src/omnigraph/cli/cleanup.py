@@ -38,8 +38,9 @@ def cleanup(
     """Remove what failed and killed writes have left.
 
     Shows files that nothing refers to: of loads that died, of writes that were not
-    finished, and of branches that are gone. With --confirm it removes them. Every
-    commit of every branch stays as it is, and so does what others are writing now.
+    finished, and of deleted branches, whose commits could be read by their ids
+    until now. With --confirm it removes them. Every commit of every branch and tag
+    stays as it is, and so does what others are writing now.
     Exits with 1 when a table could not be looked at; the others are cleaned.
     """
     output = Output(json=as_json)
@@ -54,16 +55,28 @@ def cleanup(
 
 
 def _show(output: Output, found: CleanupResult) -> None:
+    from omnigraph.history.names import branch_of_fork
+
     if found.places:
         rows = [[p.place, f"{p.files:,}", size(p.bytes)] for p in found.places]
         forks = [
-            [f"forks of no branch: {', '.join(p.forks)}"] * bool(p.forks) for p in found.places
+            [f"of deleted branches: {', '.join(map(branch_of_fork, p.forks))}"] * bool(p.forks)
+            for p in found.places
         ]
         text = table(["place", "files", "size"], rows, right=("files", "size"), below=forks)
         output.table(text + "\n")
     for place, message in found.errors.items():
         output.note(f"{output.style('error', fg='red', bold=True)}: {place}: {message}")
-    if found.files or found.places:
+    if found.branches:
+        then = "" if found.confirmed else " then"
+        output.result(
+            indented(
+                f"commits of deleted branches that cannot be read any more{then}:"
+                f" {', '.join(found.branches)}",
+                "",
+            )
+        )
+    if found.files or found.places or found.branches:
         what = f"{counted(found.files, 'file')}, {size(found.bytes)}"
         if found.confirmed:
             output.result(output.style(f"removed {what}", fg="green"))

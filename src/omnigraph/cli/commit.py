@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
+from omnigraph.cli.diff import checked_format, filter_options, layout_options, print_diff
 from omnigraph.cli.graphs import graph_and, graph_arguments, reading
 from omnigraph.cli.lazy import VerbGroup
 from omnigraph.cli.options import common_options
@@ -17,7 +20,8 @@ from omnigraph.errors import UsageError
     epilog="""\b
 Examples:
   omnigraph commit list team.omni
-  omnigraph commit show team.omni 01K1F5J2Z3B4N5M6P7Q8R9S0T1""",
+  omnigraph commit show team.omni 01K1F5J2Z3B4N5M6P7Q8R9S0T1
+  omnigraph commit changes team.omni 01K1F5J2Z3B4N5M6P7Q8R9S0T1""",
 )
 def commit() -> None:
     """Look at the history of a graph."""
@@ -107,3 +111,37 @@ def show(words: tuple[str, ...], store: str | None, as_json: bool) -> None:
     output.result(columns([(name, one_line(text)) for name, text in about]) + "\n")
     rows = [[t.key, f"{t.rows:,}", str(t.version)] for t in changed]
     output.table(table(["table", "rows", "version"], rows, right=("rows", "version")))
+
+
+@commit.command(
+    epilog="""\b
+Examples:
+  omnigraph commit changes team.omni 01K1F5J2Z3B4N5M6P7Q8R9S0T1
+  omnigraph commit changes team.omni launch --type Person --json"""
+)
+@graph_arguments("COMMIT")
+@filter_options
+@layout_options
+@common_options
+def changes(
+    words: tuple[str, ...],
+    store: str | None,
+    kinds: tuple[Any, ...],
+    types: tuple[str, ...],
+    ops: tuple[Any, ...],
+    format: str | None,
+    limit: int | None,
+    full: bool,
+    as_json: bool,
+) -> None:
+    """Show what a commit has changed.
+
+    COMMIT is the id of a commit on any branch, or a tag. It is compared with its
+    first parent; of a merge, that shows what came with it. See `omnigraph diff`.
+    """
+    output = Output(json=as_json)
+    place, id = graph_and(words, store, "COMMIT")
+    chosen = checked_format(format, as_json)
+    with reading(place) as graph:
+        found = graph.commit_changes(id, kinds=kinds or None, types=types or None, ops=ops or None)
+        print_diff(output, found, chosen, limit=limit, full=full)

@@ -11,6 +11,7 @@ from omnigraph.cli.graphs import reading
 from omnigraph.cli.options import chosen_schema, common_options, schema_option
 from omnigraph.cli.output import Output
 from omnigraph.cli.queries import read_parameters, read_query
+from omnigraph.cli.states import check_state, state_options, state_to_read
 from omnigraph.cli.text import columns, indented
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, UsageError
@@ -42,7 +43,7 @@ Examples:
     metavar="JSON|@FILE",
     help="With --store: values of the parameters, as a JSON object.",
 )
-@click.option("--branch", metavar="BRANCH", default="main", show_default=True)
+@state_options()
 @common_options
 def explain(
     name: str | None,
@@ -52,7 +53,9 @@ def explain(
     store: str | None,
     analyze: bool,
     parameters: str | None,
-    branch: str,
+    branch: str | None,
+    commit: str | None,
+    at: str | None,
     as_json: bool,
 ) -> None:
     """Show what a query takes, gives, reads and does.
@@ -68,10 +71,14 @@ def explain(
     if (path is None) == (text is None):
         raise UsageError("pass a query: either --query FILE or -e TEXT")
     if store is not None:
-        _explain_run(output, store, name, path, text, parameters, branch, analyze)
+        check_state(branch, commit, at)
+        state = (branch, commit, at)
+        _explain_run(output, store, name, path, text, parameters, state, analyze)
         return
     if analyze or parameters is not None:
         raise UsageError("--analyze and --params need a graph: pass --store GRAPH")
+    if any(option is not None for option in (branch, commit, at)):
+        raise UsageError("--branch, --snapshot and --at need a graph: pass --store GRAPH")
     schema = chosen_schema(schema_path)
     catalog = compile_schema(read_source(schema), path=schema)
     source = text if text is not None else read_source(str(path))
@@ -102,7 +109,7 @@ def _explain_run(
     path: str | None,
     text: str | None,
     parameters: str | None,
-    branch: str,
+    state: tuple[str | None, str | None, str | None],
     analyze: bool,
 ) -> None:
     """Explain how a graph runs a query."""
@@ -114,7 +121,7 @@ def _explain_run(
             read_query(path, text),
             name=name,
             params=values,
-            branch=branch,
+            **state_to_read(graph, *state),
             analyze=analyze,
             path=path,
         )

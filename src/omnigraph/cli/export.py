@@ -10,6 +10,7 @@ import click
 from omnigraph.cli.graphs import graph_and, graph_arguments, reading
 from omnigraph.cli.options import common_options
 from omnigraph.cli.output import Output, counted
+from omnigraph.cli.states import check_state, state_options, state_to_read
 from omnigraph.cli.text import table
 from omnigraph.errors import UsageError
 
@@ -40,8 +41,7 @@ Examples:
     multiple=True,
     help="Only this node or edge type; may be given several times.",
 )
-@click.option("--branch", metavar="BRANCH", help="The head of this branch. Default: main.")
-@click.option("--snapshot", "commit", metavar="COMMIT", help="This commit, by its id or tag.")
+@state_options()
 @click.option(
     "--engine",
     metavar="ENGINE",
@@ -58,6 +58,7 @@ def export(
     types: tuple[str, ...],
     branch: str | None,
     commit: str | None,
+    at: str | None,
     engine: Any,
     force: bool,
     as_json: bool,
@@ -71,8 +72,7 @@ def export(
     """
     output = Output(json=as_json)
     place, target = graph_and(words, store, "TARGET")
-    if branch is not None and commit is not None:
-        raise UsageError("pass --branch or --snapshot, not both: a commit is on one branch already")
+    check_state(branch, commit, at)
     to_stdout = target == _STDOUT
     if to_stdout and as_json:
         raise UsageError("with --json, the rows go to a file: name a file or folder as TARGET")
@@ -83,8 +83,7 @@ def export(
             _Stdout() if to_stdout else target,
             format=format,
             types=types or None,
-            branch=branch or "main",
-            commit=commit,
+            **state_to_read(graph, branch, commit, at),
             engine=engine,
             overwrite=force,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -37,6 +37,22 @@ class Output:
         import json
 
         self._write(json.dumps(value, indent=2, ensure_ascii=False), sys.stdout)
+
+    def object_with_list(self, head: Mapping[str, Any], name: str, items: Iterable[Any]) -> None:
+        """Write an object as JSON whose last member is a list, as its items come."""
+        import json
+
+        def compact(value: Any) -> str:
+            return json.dumps(value, ensure_ascii=False)
+
+        opening = json.dumps(head, indent=2, ensure_ascii=False).removesuffix("\n}")
+        line = f"{opening},\n  {compact(name)}: ["
+        is_empty = True
+        for item in items:
+            self._write(line + ("" if is_empty else ","), sys.stdout)
+            line = f"    {compact(item)}"
+            is_empty = False
+        self._write(f"{line}]\n}}" if is_empty else f"{line}\n  ]\n}}", sys.stdout)
 
     def table(self, text: str) -> None:
         """Write a table, its heading in bold."""

@@ -21,6 +21,7 @@ from omnigraph.cli.graphs import reading
 from omnigraph.cli.options import common_options
 from omnigraph.cli.output import Output, counted
 from omnigraph.cli.queries import graph_and_name, query_options, read_parameters, read_query
+from omnigraph.cli.states import check_state, state_options, state_to_read
 from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,11 +42,11 @@ Examples:
   omnigraph query team.omni --query people.gq friends \\
     --params '{"name": "Ada"}' --format csv
   omnigraph query team.omni --query people.gq friends --params @ada.json \\
-    --snapshot launch --output friends.jsonl"""
+    --snapshot launch --output friends.jsonl
+  omnigraph query team.omni --query people.gq all --at 2026-01-31T12:00Z"""
 )
 @query_options
-@click.option("--branch", metavar="BRANCH", help="Read the head of this branch. Default: main.")
-@click.option("--snapshot", "commit", metavar="COMMIT", help="Read this commit, by its id or tag.")
+@state_options()
 @click.option(
     "--format",
     metavar="FORMAT",
@@ -68,6 +69,7 @@ def query(
     parameters: str | None,
     branch: str | None,
     commit: str | None,
+    at: str | None,
     format: str | None,
     target: str | None,
     seconds: float | None,
@@ -76,7 +78,7 @@ def query(
     """Run a query and show what it gives.
 
     NAME picks one query of the file. Reads one state of the graph: the head of a
-    branch, or a commit. On a terminal, a table is cut to its width; nothing is cut
+    branch, a commit, or what --at tells. On a terminal, a table is cut to its width; nothing is cut
     elsewhere, or in any other format. --json is the same as --format json; with
     --output FILE, it tells what was written.
     """
@@ -84,8 +86,7 @@ def query(
     place, name = graph_and_name(words, store)
     source = read_query(path, text)
     values = read_parameters(parameters)
-    if branch is not None and commit is not None:
-        raise UsageError("pass --branch or --snapshot, not both: a commit is on one branch already")
+    check_state(branch, commit, at)
     if seconds is not None and not 0 < seconds < _LONGEST_TIME:
         raise UsageError(f"--limit-time {seconds:g} makes no sense; give seconds, more than 0")
     chosen = _format(format, target, as_json)
@@ -95,8 +96,7 @@ def query(
             source,
             name=name,
             params=values,
-            branch=branch or "main",
-            commit=commit,
+            **state_to_read(graph, branch, commit, at),
             time_limit=seconds,
             path=path,
         )

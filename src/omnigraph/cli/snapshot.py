@@ -7,8 +7,8 @@ import click
 from omnigraph.cli.graphs import graph_and, graph_arguments, reading
 from omnigraph.cli.options import common_options
 from omnigraph.cli.output import Output
+from omnigraph.cli.states import check_state, state_options, state_to_read
 from omnigraph.cli.text import table
-from omnigraph.errors import UsageError
 
 
 @click.command(
@@ -16,17 +16,18 @@ from omnigraph.errors import UsageError
 Examples:
   omnigraph snapshot team.omni
   omnigraph snapshot team.omni --branch draft
+  omnigraph snapshot team.omni --at 2026-01-31
   omnigraph snapshot team.omni --commit 01K1F5J2Z3B4N5M6P7Q8R9S0T1 --json"""
 )
 @graph_arguments()
-@click.option("--branch", metavar="BRANCH", help="The head of this branch. Default: main.")
-@click.option("--commit", metavar="COMMIT", help="This commit, by its id or tag.")
+@state_options("--commit")
 @common_options
 def snapshot(
     words: tuple[str, ...],
     store: str | None,
     branch: str | None,
     commit: str | None,
+    at: str | None,
     as_json: bool,
 ) -> None:
     """Show the tables of a branch or commit.
@@ -36,10 +37,9 @@ def snapshot(
     """
     output = Output(json=as_json)
     (place,) = graph_and(words, store)
-    if branch is not None and commit is not None:
-        raise UsageError("pass --branch or --commit, not both: a commit is on one branch already")
+    check_state(branch, commit, at, "--commit")
     with reading(place) as graph:
-        found = graph.snapshot(branch or "main", commit=commit)
+        found = graph.snapshot(**state_to_read(graph, branch, commit, at))
     if output.json:
         output.data({"graph": graph.location, **found.to_dict()})
         return

@@ -55,17 +55,27 @@ def table(
         below: For each row, texts that follow it, indented and wrapped.
     """
     cells = [[one_line(cell) for cell in row] for row in rows]
-    sizes = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
+    sizes = [max(map(_cells, column)) for column in zip(head, *cells, strict=True)]
     lines = []
     for number, row in enumerate([head, *cells]):
-        aligned = [
-            cell.rjust(size) if name in right else cell.ljust(size)
-            for name, cell, size in zip(head, row, sizes, strict=True)
-        ]
+        aligned = []
+        for name, cell, size in zip(head, row, sizes, strict=True):
+            padding = " " * (size - _cells(cell))
+            aligned.append(padding + cell if name in right else cell + padding)
         lines.append("  ".join(aligned).rstrip())
         if number and below:
             lines += [indented(one_line(text), "    ") for text in below[number - 1]]
     return "\n".join(lines)
+
+
+def _cells(text: str) -> int:
+    """How many cells of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    # Imported when needed: it loads Arrow, which most verbs with such texts have loaded anyway.
+    from omnigraph.results.terminal import cell_width
+
+    return cell_width(text)
 
 
 def moment(time: dt.datetime) -> str:
@@ -75,4 +85,5 @@ def moment(time: dt.datetime) -> str:
 
 def one_line(text: str) -> str:
     """What others have written must not break lines or send codes to the terminal."""
-    return "".join(c if c.isprintable() else " " for c in text)
+    # The two joiners make other letters and pictures of their neighbours; they control nothing.
+    return "".join(c if c.isprintable() or c in "\u200c\u200d" else " " for c in text)

@@ -123,6 +123,17 @@ def changes(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     return found
 
 
+def rows_where(rows: pa.Table, mask: npt.NDArray[np.bool_]) -> pa.Table:
+    """The rows for which a mask is true.
+
+    Mostly that is all of them, none, or some that follow each other: then nothing is copied.
+    """
+    ends = np.flatnonzero(np.diff(mask, prepend=False, append=False))
+    if len(ends) > 2:
+        return rows.filter(as_arrow(mask))
+    return rows.slice(ends[0], ends[1] - ends[0]) if len(ends) else rows.slice(0, 0)
+
+
 def ranges(begins: npt.NDArray[Any], sizes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """Numbers that follow each other: from each beginning so many."""
     shifts = begins - (np.cumsum(sizes) - sizes)

@@ -84,6 +84,8 @@ def init_repository(
             "init",
             1,
             changes={t.identity: (t.version, t.branch, t.rows) for t in published},
+            deleted=0,
+            touched="",
         )
         rows = [table_row(t.key, t.identity, t.path) for t in published]
         rows += [*map(version_row, published), commit_row(genesis), head_row(genesis)]

@@ -1,74 +1,116 @@
-"""The commits that a branch knows, by id, kept in memory and completed when the branch moves on.
+"""The commits that a branch knows, by id: the newest are read first, earlier ones when asked for.
 
-Commits never change, so only those that came since are read. Of commits that came with a merge just
-the branch and the parents are known here; the whole of them is where they were made.
+Commits never change, so each is read once. Of commits that came with a merge just the branch and
+the parents are known here; the whole of them is where they were made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-
-from msgspec import Struct
+import threading
+from collections.abc import Callable, Iterable, Iterator
 
 from omnigraph.history.manifest import Commit, MergedCommit
 
+#: How many versions of the manifest are looked through first; then twice as many each time.
+_WINDOW = 256
+#: A commit may be noted with a version a little before the one that it came with.
+_MARGIN = 8
+#: Reads the commits that are noted with a version above one, and not above another.
+Read = Callable[[int, int], Iterable[Commit]]
 
-class Lineage(Struct, frozen=True):
+
+class Lineage:
     """What a branch knows of commits: its own, those before it was made, and merged ones.
 
-    Attributes:
+    Safe to share between threads.
+
+    Args:
         epoch: How often the graph's folder was seen replaced when it was read.
         identity: The lifetime of the branch.
-        version: The version of the manifest up to which it is complete.
+        version: The newest version of the branch's manifest.
+        read: Reads commits from it.
+        below: Knows the commits that are not here.
     """
 
-    epoch: int
-    identity: str
-    version: int
-    commits: Mapping[str, Commit]
-    merged: Mapping[str, MergedCommit]
+    def __init__(
+        self,
+        epoch: int,
+        identity: str,
+        version: int,
+        read: Read,
+        below: Lineage | None = None,
+    ) -> None:
+        self.epoch = epoch
+        self.identity = identity
+        self._read = read
+        self._below = below
+        self._commits: dict[str, Commit] = {}
+        self._merged: dict[str, MergedCommit] = {}
+        #: Every commit above the one and up to the other is in memory.
+        self._low = self._high = version
+        self._width = _WINDOW
+        self._guard = threading.RLock()
+
+    def grow(self, version: int, head: str | None) -> None:
+        """Read what came since, if the branch has a newer version or a head that is not known."""
+        with self._guard:
+            if version > self._high or (head is not None and head not in self._commits):
+                self._add(self._read(max(0, self._high - _MARGIN), version + _MARGIN))
+                self._high = max(self._high, version)
+
+    def deepen(self) -> bool:
+        """Read earlier commits; False when there are none."""
+        with self._guard:
+            if self._low <= 0:
+                return self._below is not None and self._below.deepen()
+            low = self._low - self._width
+            self._add(self._read(low, self._low + _MARGIN))
+            self._low, self._width = low, self._width * 2
+            return True
+
+    def own(self, id: str) -> Commit | None:
+        """A commit that is here and not below, if it is in memory."""
+        return self._commits.get(id)
+
+    def known(self, id: str) -> Commit | None:
+        """A commit, if it is in memory."""
+        found = self._commits.get(id)
+        if found is None and self._below is not None:
+            return self._below.known(id)
+        return found
+
+    def find(self, id: str) -> Commit | None:
+        """A commit; reads until it is found, or there is nothing left to read."""
+        found = self.known(id)
+        while found is None and self.deepen():
+            found = self.known(id)
+        return found
 
     def parents(self, id: str) -> tuple[str, ...] | None:
-        """The parents of a commit; None when it is not known here."""
-        commit = self.commits.get(id)
-        if commit is not None:
-            return commit.parents
-        merged = self.merged.get(id)
-        return None if merged is None else merged.parents
+        """The parents of a commit, if they are in memory."""
+        found = self.known(id) or self._noted(id)
+        return None if found is None else found.parents
 
     def branch_of(self, id: str) -> str | None:
-        """The branch that a commit was made on; None when it is not known here."""
-        commit = self.commits.get(id) or self.merged.get(id)
-        return None if commit is None else commit.branch
+        """The branch that a commit was made on, if that is in memory."""
+        found = self.known(id) or self._noted(id)
+        return None if found is None else found.branch
 
     def chain(self, id: str) -> Iterator[Commit]:
         """A commit and all before it, newest first, along first parents."""
         current: str | None = id
-        while current is not None and current in self.commits:
-            commit = self.commits[current]
+        while current is not None:
+            commit = self.find(current)
+            if commit is None:
+                return
             yield commit
             current = commit.parents[0] if commit.parents else None
 
-    def grown(self, version: int, found: Iterable[Commit]) -> Lineage:
-        """The same with more commits. Shares its content with this one."""
-        commits, merged = self.commits, self.merged
-        assert isinstance(commits, dict) and isinstance(merged, dict)
-        for commit in found:
-            commits[commit.id] = commit
-            merged.update(commit.merged)
-        return Lineage(self.epoch, self.identity, version, commits, merged)
+    def _noted(self, id: str) -> MergedCommit | None:
+        found = self._merged.get(id)
+        return self._below._noted(id) if found is None and self._below is not None else found
 
-
-def merged_by(target: Lineage, source: Lineage, head: str) -> dict[str, MergedCommit]:
-    """What a branch has to note of the commits that it merges and does not know yet."""
-    found: dict[str, MergedCommit] = {}
-    todo = [head]
-    while todo:
-        id = todo.pop()
-        if id in found or target.parents(id) is not None:
-            continue
-        branch, parents = source.branch_of(id), source.parents(id)
-        if branch is not None and parents is not None:
-            found[id] = MergedCommit(branch, parents)
-            todo += parents
-    return found
+    def _add(self, commits: Iterable[Commit]) -> None:
+        for commit in commits:
+            self._commits[commit.id] = commit
+            self._merged.update(commit.merged)

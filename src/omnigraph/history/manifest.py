@@ -5,20 +5,26 @@ dropped when the manifest is compacted), one `graph_head` row per branch, and on
 per commit. A commit row lists the table versions it changed, so that the state at any commit can be
 told from commit rows alone, and old versions of the manifest itself can be dropped. Reading a
 snapshot and publishing cost what the tables cost, not what the history costs.
+
+When a branch is deleted, main gets its commits as `archived_commit` rows and a `deleted_branch` row
+that says which was the last one. They can be read by their ids until a cleanup drops them.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
 from msgspec import Struct, field
 
+from omnigraph.history.names import MAIN as MAIN
+from omnigraph.history.names import branch_of_fork
 from omnigraph.storage.table_ref import PRIMARY_KEY, TableRef
 
 #: Version of the manifest's own shape; see `history.formats`.
@@ -26,7 +32,8 @@ FORMAT_KEY = "omnigraph:internal_schema_version"
 FORMAT = 3
 #: Which graph a manifest is of, however its folder is moved, copied or restored.
 GRAPH_KEY = "omnigraph:graph_id"
-MAIN = "main"
+#: Of at most so many ids a commit notes that it has touched them.
+_MARKED_IDS = 32
 
 SCHEMA = pa.schema(
     [
@@ -44,10 +51,15 @@ SCHEMA = pa.schema(
     metadata={FORMAT_KEY: str(FORMAT)},
 )
 
-#: Rows of the present state: everything but the history of commits.
 COMMIT = "graph_commit"
-STATE_FILTER = f"object_type != '{COMMIT}'"
+ARCHIVED = "archived_commit"
+DELETED_BRANCH = "deleted_branch"
+_PAST = (COMMIT, ARCHIVED, DELETED_BRANCH)
+#: Rows of the present state: everything but the history of commits.
+STATE_FILTER = f"object_type not in {_PAST}"
 COMMIT_FILTER = f"object_type = '{COMMIT}'"
+ARCHIVED_FILTER = f"object_type = '{ARCHIVED}'"
+DELETED_FILTER = f"object_type = '{DELETED_BRANCH}'"
 
 
 class TableIdentity(Struct, frozen=True, order=True):
@@ -95,7 +107,7 @@ class PublishedTable(Struct, frozen=True):
         return {
             "table": self.key,
             "version": self.version,
-            "branch": self.branch or MAIN,
+            "branch": MAIN if self.branch is None else branch_of_fork(self.branch),
             "rows": self.rows,
         }
 
@@ -114,9 +126,14 @@ class Commit(Struct, frozen=True):
         id: A ULID.
         parents: The commit it was made on; for a merge also the merged one.
         changes: The table versions it published: version, table branch and row count.
+        before: Of the same tables, version and table branch before it; what is not known, or was
+            not there, is left out.
         request_digest: What tells the request from others with its idempotency key.
         merged: Of a merge, the commits that came with it: their branch and their parents. They
             tell what was merged after the branch they were made on is gone.
+        deleted: How many rows it has deleted; None when that is not known.
+        touched: Marks of the ids that it has inserted, replaced or deleted (see `id_marks`); None
+            when they are many, or not known.
     """
 
     id: str
@@ -132,6 +149,11 @@ class Commit(Struct, frozen=True):
     )
     request_digest: str | None = None
     merged: Mapping[str, MergedCommit] = field(default_factory=lambda: MappingProxyType({}))
+    before: Mapping[TableIdentity, tuple[int, str | None]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    deleted: int | None = None
+    touched: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Give the commit as plain values."""
@@ -276,6 +298,20 @@ def head_id(branch: str) -> str:
     return f"graph_head:{branch}"
 
 
+def _change_list(commit: Commit, identity: TableIdentity) -> list[Any]:
+    """A change of a table, and how many versions before it was; with the branch, if another."""
+    version, branch, rows = commit.changes[identity]
+    before = commit.before.get(identity)
+    if before is None:
+        return [version, branch, rows]
+    step = version - before[0]
+    return [version, branch, rows, step, *([] if before[1] == branch else [before[1]])]
+
+
+def _before(change: list[Any]) -> tuple[int, str | None]:
+    return change[0] - change[3], change[4] if len(change) > 4 else change[1]
+
+
 def commit_row(commit: Commit) -> dict[str, Any]:
     """A commit."""
     details = {
@@ -285,18 +321,74 @@ def commit_row(commit: Commit) -> dict[str, Any]:
         "message": commit.message,
         "idempotency_key": commit.idempotency_key,
         "request_digest": commit.request_digest,
-        "changes": {str(i): list(change) for i, change in commit.changes.items()},
+        "changes": {str(i): _change_list(commit, i) for i in commit.changes},
     }
     if commit.merged:
         details["merged"] = {id: [m.branch, *m.parents] for id, m in commit.merged.items()}
     return {
         "object_id": commit.id,
         "object_type": COMMIT,
+        # These two are columns of their own, so that few commits have to be read for an entity.
+        "location": commit.touched,
+        "row_count": commit.deleted,
         "metadata": json.dumps(details, separators=(",", ":")),
         "table_key": "",
         "table_version": commit.manifest_version,
         "table_branch": commit.branch,
     }
+
+
+def id_marks(ids: Collection[str]) -> str | None:
+    """What a commit notes of the ids that it has touched; None when they are too many for that.
+
+    A mark tells an id from nearly all others, and is much shorter than most.
+    """
+    if len(ids) > _MARKED_IDS:
+        return None
+    return " ".join(sorted({f"{crc32(id.encode('utf-8', 'surrogatepass')):08x}" for id in ids}))
+
+
+def archived_row(commit: Commit, version: int) -> dict[str, Any]:
+    """A commit of a deleted branch, as main gets it when its manifest has a version."""
+    row = commit_row(commit)
+    details = {**json.loads(row["metadata"]), "manifest_version": commit.manifest_version}
+    return {
+        **row,
+        "object_type": ARCHIVED,
+        "metadata": json.dumps(details, separators=(",", ":")),
+        "table_version": version,
+    }
+
+
+class DeletedBranch(Struct, frozen=True):
+    """A branch that was deleted, and whose commits can still be read.
+
+    Attributes:
+        fork: What it called its forks of tables, which tells it from others of its name.
+        head: Its last commit.
+    """
+
+    fork: str
+    head: str
+    time: dt.datetime
+
+
+def deleted_row(deleted: DeletedBranch) -> dict[str, Any]:
+    """What is left of a deleted branch."""
+    details = {"head": deleted.head, "deleted_at": int(deleted.time.timestamp() * 1_000_000)}
+    return {
+        "object_id": f"{DELETED_BRANCH}:{deleted.fork}",
+        "object_type": DELETED_BRANCH,
+        "metadata": json.dumps(details, separators=(",", ":")),
+        "table_key": "",
+    }
+
+
+def parse_deleted(row: Mapping[str, Any]) -> DeletedBranch:
+    """Read a deleted branch back from its row."""
+    details = json.loads(row["metadata"])
+    fork = row["object_id"].partition(":")[2]
+    return DeletedBranch(fork, details["head"], _moment(details["deleted_at"]))
 
 
 def head_row(commit: Commit) -> dict[str, Any]:
@@ -332,9 +424,9 @@ def parse_commit(row: dict[str, Any]) -> Commit:
         tuple(details["parents"]),
         row["table_branch"],
         details["actor"],
-        dt.datetime.fromtimestamp(details["created_at"] / 1_000_000, dt.UTC),
+        _moment(details["created_at"]),
         details["message"],
-        row["table_version"],
+        details.get("manifest_version", row["table_version"]),
         details["idempotency_key"],
         MappingProxyType(
             {TableIdentity.parse(i): (c[0], c[1], c[2]) for i, c in details["changes"].items()}
@@ -343,7 +435,16 @@ def parse_commit(row: dict[str, Any]) -> Commit:
         MappingProxyType(
             {id: MergedCommit(m[0], tuple(m[1:])) for id, m in details.get("merged", {}).items()}
         ),
+        MappingProxyType(
+            {TableIdentity.parse(i): _before(c) for i, c in details["changes"].items() if c[3:]}
+        ),
+        row["row_count"],
+        row["location"],
     )
+
+
+def _moment(microseconds: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(microseconds / 1_000_000, dt.UTC)
 
 
 def obsolete_filter(state: ManifestState) -> str:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
 
 from omnigraph.errors import AlreadyExists, UsageError
-from omnigraph.history.manifest import MAIN
 
+MAIN = "main"
 #: Branches that the graph uses itself: hidden from lists, refused by every public call.
 _INTERNAL = frozenset({"__schema_apply_lock__"})
 #: Branches of an early way of loading; see `history.formats`.
 RUN_PREFIX = "__run__"
 
+#: What tells the forks of one lifetime of a branch from those of another.
+_LIFETIME = re.compile(r"-[0-9a-f]{16}$")
 _SEGMENT = re.compile(r"[A-Za-z0-9._-]+")
 _LONGEST = 200
 
@@ -20,6 +23,16 @@ _LONGEST = 200
 def is_internal(name: str) -> bool:
     """True for a branch that is not the user's."""
     return name in _INTERNAL or name.startswith(RUN_PREFIX)
+
+
+def fork_name(branch: str, identity: str) -> str:
+    """What a branch calls its forks of tables: no other lifetime of its name has the same."""
+    return f"{branch}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+
+
+def branch_of_fork(fork: str) -> str:
+    """The branch that made a fork of a table."""
+    return _LIFETIME.sub("", fork)
 
 
 def check_name(name: str, what: str = "branch") -> str:

@@ -2,45 +2,59 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import itertools
 import json
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct, structs
 
+from omnigraph import failpoints
 from omnigraph.compute.ulids import new_ulid
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError, UpgradeRequired, UsageError
-from omnigraph.history.lineage import Lineage, merged_by
+from omnigraph.history.ancestry import merged_by
+from omnigraph.history.lineage import Lineage
 from omnigraph.history.manifest import (
+    ARCHIVED,
+    ARCHIVED_FILTER,
     COMMIT,
     COMMIT_FILTER,
+    DELETED_BRANCH,
+    DELETED_FILTER,
     FORMAT,
     FORMAT_KEY,
     GRAPH_KEY,
     MAIN,
     STATE_FILTER,
     Commit,
+    DeletedBranch,
     ManifestState,
+    MergedCommit,
     PublishedTable,
     TableIdentity,
     advance,
+    archived_row,
     as_table,
     commit_row,
+    deleted_row,
     fold,
     head_id,
     head_row,
     obsolete_filter,
     parse_commit,
+    parse_deleted,
     tag_row,
     version_row,
 )
-from omnigraph.history.names import is_internal
+from omnigraph.history.names import fork_name, is_internal
 from omnigraph.history.recent import Recent, Step, step_of, tail_after
 from omnigraph.history.remembered import Remembered
 from omnigraph.history.touched import Touched, TouchedIds
@@ -54,15 +68,17 @@ if TYPE_CHECKING:
     from omnigraph.storage.ledger import Ledger, LedgerVersion
 
 MANIFEST = "__manifest"
+#: In the place of a branch: the commits of branches that were deleted. No branch has such a name.
+ARCHIVE = "@archive"
 
 #: After so many versions of the manifest, a publish drops rows that say nothing any more, and old
 #: versions; and how many versions it keeps. Whoever makes the version does it, whatever it knows.
 _PRUNE_EVERY = 64
 _KEEP_VERSIONS = 64
-#: Of how many branches the commits are kept in memory, and how many versions of the manifest are
-#: looked at again when there are new ones.
+#: Of how many branches the commits are kept in memory.
 _LINEAGES = 16
-_MARGIN = 8
+#: So many rows are dropped from the archive at a time.
+_DROPPED_ROWS = 500
 
 
 class BranchInfo(Struct, frozen=True):
@@ -101,6 +117,16 @@ class BranchState(Present, frozen=True):
     def native(self) -> str | None:
         """The branch's name for Lance: main has none."""
         return native(self.name)
+
+    @property
+    def fork(self) -> str | None:
+        """What the branch calls its forks of tables: main has none."""
+        return None if self.name == MAIN else fork_name(self.name, self.identity)
+
+    def owns(self, table: PublishedTable) -> bool:
+        """True when the branch has written to a table, so that it has its own fork of it."""
+        # Forks had the names of their branches once.
+        return table.branch in (self.fork, self.native)
 
 
 class History:
@@ -397,10 +423,13 @@ class History:
         return self._find_commit(id)[1]
 
     def _find_commit(self, id: str, within: Sequence[str] = ()) -> tuple[str, Commit]:
-        """Find a commit, and a branch that has it; some branches are looked through first."""
+        """Find a commit, and a branch that has it; some branches are looked through first.
+
+        The branch is `ARCHIVE` when the one that had it was deleted.
+        """
         for branch in within:
             with suppress(NotFound):
-                found = self.lineage(branch).commits.get(id)
+                found = self.lineage(branch).own(id)
                 if found is not None:
                     return branch, found
         where = "object_id = '{}'".format(id.replace("'", "''"))
@@ -410,37 +439,56 @@ class History:
                 for row in self._ledger.rows(native(branch), where).to_pylist():
                     if row["object_type"] == COMMIT:
                         return branch, parse_commit(row)
+                    # A branch that was made since has a copy of the archive, which no cleanup sees.
+                    if row["object_type"] == ARCHIVED and branch == MAIN:
+                        return ARCHIVE, parse_commit(row)
         raise NotFound(f"there is no commit {id}")
 
+    def home(self, id: str, within: Sequence[str] = ()) -> str | None:
+        """A branch that has a commit, or `ARCHIVE`; None when it cannot be read any more."""
+        try:
+            return self._find_commit(id, within)[0]
+        except NotFound:
+            return None
+
     def lineage(self, branch: str = MAIN) -> Lineage:
-        """What a branch knows of commits. Only what came since the last time is read.
+        """What a branch knows of commits; of `ARCHIVE`, those of deleted branches and of main.
 
         Raises:
             NotFound: There is no such branch.
         """
-        state = self.read(branch)
-        version = state.ledger.version
+        is_archive = branch == ARCHIVE
+        state = self.read(MAIN if is_archive else branch)
+        head = None if is_archive else state.head
         with self._guard:
             known = self._lineages.get(branch)
         if known is not None and (known.epoch, known.identity) == (state.epoch, state.identity):
-            if known.version >= version and state.head in known.commits:
+            known.grow(state.ledger.version, head)
+            if head is None or known.known(head) is not None:
                 return known
-            # A commit may be noted with a version a little before the one that it came with.
-            where = f"{COMMIT_FILTER} and table_version > {max(0, known.version - _MARGIN)}"
-            rows = self._ledger.rows(native(branch), where).to_pylist()
-            with self._guard:
-                grown = known.grown(max(version, known.version), map(parse_commit, rows))
-                self._lineages[branch] = grown
-            if state.head in grown.commits:
-                return grown
-        rows = self._ledger.rows(native(branch), COMMIT_FILTER).to_pylist()
-        made = Lineage(state.epoch, state.identity, version, {}, {})
-        made = made.grown(version, map(parse_commit, rows))
+        made = Lineage(
+            state.epoch,
+            state.identity,
+            state.ledger.version,
+            self._reader(state.native, ARCHIVED_FILTER if is_archive else COMMIT_FILTER),
+            self.lineage(MAIN) if is_archive else None,
+        )
+        if head is None:
+            made.deepen()
+        else:
+            made.find(head)
         with self._guard:
             self._lineages[branch] = made
             while len(self._lineages) > _LINEAGES:
                 del self._lineages[next(iter(self._lineages))]
         return made
+
+    def _reader(self, branch: str | None, kind: str) -> Callable[[int, int], Iterable[Commit]]:
+        def read(low: int, high: int) -> Iterable[Commit]:
+            where = f"{kind} and table_version > {max(0, low)} and table_version <= {high}"
+            return map(parse_commit, self._ledger.rows(branch, where).to_pylist())
+
+        return read
 
     def commit_at(self, branch: str, version: int) -> Commit:
         """The head that a branch had when its manifest had a version.
@@ -472,18 +520,18 @@ class History:
         """
         branch, commit = self._find_commit(id, within)
         # In this order: the branch may move on at any time, and the lineage has to know its head.
-        present = self.read(branch)
+        present = self.read(MAIN if branch == ARCHIVE else branch)
         lineage = self.lineage(branch)
-        if id not in lineage.commits:
+        if lineage.find(id) is None:
             raise NotFound(f"there is no commit {id}; was its branch just deleted?")
         # Tables that no later commit has changed are as they are now.
         changed: set[TableIdentity] = set()
-        for later in lineage.chain(present.head):
+        for later in () if branch == ARCHIVE else lineage.chain(present.head):
             if later.id == id:
                 break
             changed.update(later.changes)
         else:
-            # The branch was made anew meanwhile: nothing of what it is now can be used.
+            # The branch is gone, or was made anew: nothing of what it is now can be used.
             changed.update(present.state.tables)
         versions: dict[TableIdentity, tuple[int, str | None, int]] = {
             identity: (table.version, table.branch, table.rows)
@@ -507,6 +555,10 @@ class History:
             MappingProxyType({commit.branch: id}),
             MappingProxyType({}),
         )
+
+    def rows(self, branch: str, where: str) -> pa.Table:
+        """The rows that a branch's manifest has, and that match a filter; of `ARCHIVE`, main's."""
+        return self._ledger.rows(None if branch == ARCHIVE else native(branch), where)
 
     def find_idempotent(self, branch: BranchState, key: str) -> Commit | None:
         """The commit that was made on a branch with an idempotency key.
@@ -537,7 +589,8 @@ class History:
 
         Args:
             base: The state.
-            commits: One commit, or several that follow each other and become visible together.
+            commits: One commit, or several that follow each other and become visible together;
+                `completed`.
             tables: The tables as they are after the last one.
             touched: What the commits have touched, as far as that is known.
 
@@ -545,7 +598,6 @@ class History:
             ReadSetConflict: The branch has another head by now.
         """
         changed = list(tables)
-        commits = [self._with_merged(base, commit) for commit in commits]
         commit = commits[-1]
         rows = [*map(version_row, changed), *map(commit_row, commits), head_row(commit)]
         self.confirm(base.epoch)
@@ -569,17 +621,29 @@ class History:
             self._note(before, published, Step((), is_pruned=True))
         return published
 
-    def _with_merged(self, base: BranchState, commit: Commit) -> Commit:
-        """A commit that knows what it merges, if it does."""
+    def completed(self, base: BranchState, commits: Sequence[Commit]) -> list[Commit]:
+        """Commits on top of a state that know what they merge, and what their tables were."""
+        versions = {i: (table.version, table.branch) for i, table in base.state.tables.items()}
+        found = []
+        for commit in commits:
+            before = {i: versions[i] for i in commit.changes if i in versions}
+            versions |= {i: (change[0], change[1]) for i, change in commit.changes.items()}
+            merged = MappingProxyType(self._merged(base, commit))
+            before_it = MappingProxyType(before)
+            found.append(structs.replace(commit, merged=merged, before=before_it))
+        return found
+
+    def _merged(self, base: BranchState, commit: Commit) -> Mapping[str, MergedCommit]:
+        """The commits that come with a merge."""
         if len(commit.parents) < 2:
-            return commit
+            return {}
         try:
             branch, _ = self._find_commit(commit.parents[1], self._known_branches())
         except NotFound:
-            # Its branch was deleted meanwhile: then nothing of it can be read, either.
-            return commit
-        merged = merged_by(self.lineage(base.name), self.lineage(branch), commit.parents[1])
-        return structs.replace(commit, merged=MappingProxyType(merged))
+            # It is cleaned up: then nothing of it can be read, either.
+            return {}
+        head, merged = commit.parents
+        return merged_by(self.lineage(base.name), head, self.lineage(branch), merged)
 
     def _known_branches(self) -> list[str]:
         with self._guard:
@@ -620,17 +684,72 @@ class History:
         return self.read(name)
 
     def delete_branch(self, name: str) -> None:
-        """Delete a branch. The caller holds the effect lock and has checked what reads it."""
-        identity, _ = self.branch_identity(name)
+        """Delete a branch. The caller holds the effect lock and has checked what reads it.
+
+        Its commits move to the archive first, so that they can be read until a cleanup.
+        """
+        state = self.read(name)
+        self._archive(state)
+        failpoints.hit("branch.archived")
         self._ledger.delete_branch(name)
-        self._recent.forget(identity)
+        self._recent.forget(state.identity)
         with self._guard:
             self._cache.pop(name, None)
             self._lineages.pop(name, None)
 
+    def _archive(self, state: BranchState) -> None:
+        own = _own(self.lineage(state.name), state.head)
+        if not own:
+            return
+        main = self.read(MAIN)
+        assert state.fork is not None
+        deleted = DeletedBranch(state.fork, state.head, dt.datetime.now(dt.UTC))
+        rows = [*(archived_row(c, main.ledger.version) for c in own), deleted_row(deleted)]
+        self._ledger.publish(main.ledger, as_table(rows))
+
+    def deleted_branches(self) -> list[DeletedBranch]:
+        """The deleted branches whose commits can still be read."""
+        rows = self._ledger.rows(None, DELETED_FILTER).to_pylist()
+        # One that is still there was about to be deleted when its process died.
+        present = {self.read(name).fork for name in self.branch_names() if not is_internal(name)}
+        return [d for d in map(parse_deleted, rows) if d.fork not in present]
+
+    def archived_commits(self, but: Collection[str] = ()) -> list[Commit]:
+        """All commits in the archive that can be read, with or without some deleted branches.
+
+        Args:
+            but: What deleted branches that do not count have called their forks.
+        """
+        lineage = self.lineage(ARCHIVE)
+        found: dict[str, Commit] = {}
+        for deleted in map(parse_deleted, self._ledger.rows(None, DELETED_FILTER).to_pylist()):
+            if deleted.fork not in but:
+                found |= {commit.id: commit for commit in _own(lineage, deleted.head)}
+        return list(found.values())
+
+    def archived_commits_of(self, deleted: DeletedBranch) -> list[Commit]:
+        """The commits that a deleted branch had and main has not, newest first."""
+        return _own(self.lineage(ARCHIVE), deleted.head)
+
+    def drop_deleted(self, forks: Collection[str]) -> None:
+        """Forget deleted branches, and their commits. The caller holds the effect lock.
+
+        Args:
+            forks: What the branches have called their forks.
+        """
+        kept = {commit.id for commit in self.archived_commits(forks)}
+        rows = self._ledger.rows(None, ARCHIVED_FILTER)["object_id"].to_pylist()
+        doomed = [id for id in rows if id not in kept]
+        doomed += [f"{DELETED_BRANCH}:{fork}" for fork in forks]
+        for start in range(0, len(doomed), _DROPPED_ROWS):
+            names = ", ".join(f"'{id}'" for id in doomed[start : start + _DROPPED_ROWS])
+            self._ledger.prune(self.read(MAIN).ledger, f"object_id in ({names})", _KEEP_VERSIONS)
+        with self._guard:
+            self._lineages.pop(ARCHIVE, None)
+
     def branch_names(self) -> list[str]:
         """The names of all branches besides main, internal ones too."""
-        return sorted(self._ledger.branches())
+        return self._ledger.branch_names()
 
     def check_branch(self, name: str) -> None:
         """Check that there is such a branch, with a suggestion when there is not.
@@ -638,12 +757,13 @@ class History:
         Raises:
             NotFound: There is none.
         """
-        if name == MAIN:
+        if not isinstance(name, str):
+            raise UsageError(f"a branch is given by its name, not as {name!r}")
+        if name == MAIN or (not is_internal(name) and self._ledger.branch(name) is not None):
             return
         names = [MAIN, *(n for n in self.branch_names() if not is_internal(n))]
-        if name not in names:
-            hint = did_you_mean(name, names)
-            raise NotFound(f"there is no branch `{name}`" + (f"; {hint}" if hint else ""))
+        hint = did_you_mean(name, names)
+        raise NotFound(f"there is no branch `{name}`" + (f"; {hint}" if hint else ""))
 
     def children(self, name: str) -> list[str]:
         """The branches that were forked from a branch."""
@@ -661,21 +781,27 @@ class History:
         """
         if branch == MAIN:
             return "", None
-        details = self._ledger.branches().get(branch)
-        if details is None or is_internal(branch):
+        details = None if is_internal(branch) else self._ledger.branch(branch)
+        if details is None:
             raise NotFound(f"there is no branch `{branch}`")
         return str(details["branch_identifier"]), details["parent_branch"] or MAIN
 
     def _effective_head(self, branch: str, parent: str | None, state: ManifestState) -> str:
         """A branch without a commit of its own has the head it was forked at."""
-        infos = self._ledger.branches() if parent is not None else {}
         name: str | None = branch
         while name is not None:
             if name in state.heads:
                 return state.heads[name]
-            details = infos.get(name)
-            name = None if details is None else (details["parent_branch"] or MAIN)
+            if name != branch:
+                details = self._ledger.branch(name)
+                parent = None if details is None else details["parent_branch"] or MAIN
+            name = parent
         raise ReadSetConflict(f"branch `{branch}` has no head; was it just deleted?")
+
+
+def _own(lineage: Lineage, head: str) -> list[Commit]:
+    """The commits up to a head that were not made on main, newest first."""
+    return list(itertools.takewhile(lambda commit: commit.branch != MAIN, lineage.chain(head)))
 
 
 def native(branch: str) -> str | None:

@@ -122,7 +122,7 @@ def _check_table(
         return
     readable.append(table)
     # A table that the branch has not forked yet moves on with the branch that owns it.
-    if head != table.version and table.branch == branch.native:
+    if head != table.version and branch.owns(table):
         yield problem("head", f"HEAD is version {head}, published is {table.version}")
     if found != table.rows:
         yield problem("rows", f"it has {found} rows, the manifest says {table.rows}")

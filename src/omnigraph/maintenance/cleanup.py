@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -22,7 +22,7 @@ from omnigraph import failpoints
 from omnigraph.compute.ulids import made_at
 from omnigraph.errors import NotFound, RecoveryRequired, StorageError, UsageError
 from omnigraph.history.manifest import MAIN, TableIdentity
-from omnigraph.history.names import is_internal
+from omnigraph.history.names import branch_of_fork, is_internal
 from omnigraph.history.repository import Repository
 from omnigraph.history.store import MANIFEST, BranchState
 from omnigraph.maintenance.loose_files import cache_leftovers, control_leftovers, scratch_leftovers
@@ -75,12 +75,14 @@ class CleanupResult:
         places: The places with leftovers.
         errors: By place what stopped it there.
         younger: How many files nothing refers to either, but are too young.
+        branches: Deleted branches whose commits can no longer be read.
     """
 
     confirmed: bool
     places: tuple[CleanedPlace, ...]
     errors: dict[str, str] = field(default_factory=dict)
     younger: int = 0
+    branches: tuple[str, ...] = ()
 
     @property
     def files(self) -> int:
@@ -99,6 +101,7 @@ class CleanupResult:
             "files": self.files,
             "bytes": self.bytes,
             "younger": self.younger,
+            "branches": list(self.branches),
             "places": [place.to_dict() for place in self.places],
             "errors": dict(self.errors),
         }
@@ -125,7 +128,11 @@ def cleanup(
     done: list[CleanedPlace] = []
     errors: dict[str, str] = {}
     younger = 0
-    for name, place in _places(repository):
+    doomed = _deleted_before(repository, until)
+    if confirm and doomed:
+        with _undisturbed(repository):
+            repository.history.drop_deleted(doomed)
+    for name, place in _places(repository, doomed):
         removed: list[Leftover] = []
         try:
             removed, young = _found(place, until)
@@ -139,7 +146,20 @@ def cleanup(
             errors[name] = error.message
         if removed:
             done.append(_told(name, removed))
-    return CleanupResult(confirm, tuple(done), errors, younger)
+    branches = tuple(sorted(map(branch_of_fork, doomed)))
+    return CleanupResult(confirm, tuple(done), errors, younger, branches)
+
+
+def _deleted_before(repository: Repository, until: float) -> list[str]:
+    """Branches that were deleted before a moment and have no tag, by the names of their forks."""
+    history = repository.history
+    tagged = set(history.present().state.tags.values())
+    found = []
+    for deleted in history.deleted_branches():
+        own = history.archived_commits_of(deleted)
+        if deleted.time.timestamp() <= until and tagged.isdisjoint(commit.id for commit in own):
+            found.append(deleted.fork)
+    return found
 
 
 def _found(place: _Place, until: float) -> tuple[list[Leftover], list[Leftover]]:
@@ -153,13 +173,20 @@ def _found(place: _Place, until: float) -> tuple[list[Leftover], list[Leftover]]
     raise AssertionError("unreachable")
 
 
-def _removed(repository: Repository, place: _Place, portion: Sequence[Leftover]) -> list[Leftover]:
+@contextmanager
+def _undisturbed(repository: Repository) -> Iterator[EffectLock]:
+    """Hold the lock while there is no interrupted write."""
     with repository.lock() as lock:
         if pending := list_sidecars(repository.objects):
             raise RecoveryRequired(
                 f"{pending[0]}: an interrupted write is not resolved yet, and may need what nothing"
                 " refers to now. Open the graph for writing, which resolves it, and clean up again"
             )
+        yield lock
+
+
+def _removed(repository: Repository, place: _Place, portion: Sequence[Leftover]) -> list[Leftover]:
+    with _undisturbed(repository) as lock:
         failpoints.hit("cleanup.checked")
         removed = place.remove(portion, lock)
         failpoints.hit("cleanup.removed")
@@ -218,11 +245,11 @@ def _moment(name: str, files: Sequence[StoredFile]) -> float:
 # --- where to look ---
 
 
-def _places(repository: Repository) -> Iterator[tuple[str, _Place]]:
+def _places(repository: Repository, doomed: Sequence[str]) -> Iterator[tuple[str, _Place]]:
     states = _states(repository)
     tables = {table.path: table for state in states for table in state.state.tables.values()}
     for table in sorted(tables.values(), key=lambda t: (t.key.startswith("edge:"), t.key)):
-        yield table.key, _TablePlace(repository, table.path, table.identity)
+        yield table.key, _TablePlace(repository, table.path, table.identity, doomed)
     yield "manifest", _TablePlace(repository, MANIFEST)
     if repository.tables.exists(RECOVERIES):
         yield "recoveries", _TablePlace(repository, RECOVERIES)
@@ -250,9 +277,12 @@ class _TablePlace:
         repository: Repository,
         path: str,
         identity: TableIdentity | None = None,
+        doomed: Sequence[str] = (),
     ) -> None:
         self._repository = repository
         self._identity = identity
+        #: The forks of deleted branches that go.
+        self._doomed = doomed
         self._leftovers = TableLeftovers(repository.tables, path)
 
     def find(self, until: float) -> tuple[list[Leftover], list[Leftover]]:
@@ -264,7 +294,7 @@ class _TablePlace:
         return self._leftovers.remove(found, live, lock)
 
     def _live(self) -> Collection[str] | None:
-        """The forks of the table that a branch reads, now or at one of its commits."""
+        """The forks of the table that a branch reads, or a commit that can be read."""
         if self._identity is None:
             return None
         history = self._repository.history
@@ -276,13 +306,17 @@ class _TablePlace:
             table = state.state.tables.get(self._identity)
             if table is not None and table.branch is not None:
                 live.add(table.branch)
-        for state in states if listed - live else ():
-            # What a branch that is deleted meanwhile has read is not read any more.
+        if listed <= live:
+            return live
+        commits = history.archived_commits(self._doomed)
+        for state in states:
+            # One that is deleted meanwhile is in the archive, or was looked through.
             with suppress(NotFound):
-                for commit in history.commits(state.name):
-                    change = commit.changes.get(self._identity)
-                    if change is not None and change[1] is not None:
-                        live.add(change[1])
+                commits += history.commits(state.name)
+        for commit in commits:
+            change = commit.changes.get(self._identity)
+            if change is not None and change[1] is not None:
+                live.add(change[1])
         return live
 
 

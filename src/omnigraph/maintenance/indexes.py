@@ -61,7 +61,7 @@ def ensure_indices(repository: Repository, branch: str, *, actor: str | None = N
         changes = {}
         for type in view.catalog.tables():
             table = view.published(type.name)
-            if table.branch != view.base.native or not table.rows:
+            if not view.base.owns(table) or not table.rows:
                 continue
             covered = {i.name for i in view.table(type.name).snapshot.indices() if not i.uncovered}
             missing = [spec for spec in wanted(type) if spec.name not in covered]

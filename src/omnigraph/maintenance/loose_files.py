@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from omnigraph.errors import NotFound
-from omnigraph.history.manifest import MAIN
+from omnigraph.history.names import fork_name
 from omnigraph.history.repository import Repository
 from omnigraph.storage.kept import map_arrays
 from omnigraph.storage.leftovers import UNFINISHED, Leftover
@@ -37,10 +37,11 @@ def control_leftovers(repository: Repository) -> list[Leftover]:
 def cache_leftovers(repository: Repository) -> list[Leftover]:
     """Files about branches that are gone, and files that were not finished or cannot be read."""
     history, objects = repository.history, repository.objects
-    live = {history.branch_identity(MAIN)[0]}
+    live: set[str] = set()
     for name in history.branch_names():
         with suppress(NotFound):
-            live.add(history.branch_identity(name)[0])
+            # Forks had the names of their branches once.
+            live |= {name, fork_name(name, history.branch_identity(name)[0])}
     files = [f for f in objects.files(_CACHE, deep=False) if f.path.startswith(f"{_CACHE}/.")]
     for folder in _KEPT:
         files += [
@@ -56,8 +57,7 @@ def _is_of_use(file: str, live: set[str]) -> bool:
     found = map_arrays(file)
     if found is None:
         return False
-    # As `query.source` writes them: the name of a table's branch, and a lifetime of a branch.
-    return {lifetime.partition(" ")[2] for lifetime in found[1]["lifetimes"]} <= live
+    return live.issuperset(found[1].get("forks", [""]))
 
 
 def _folders(files: list[StoredFile], root: str) -> list[Leftover]:

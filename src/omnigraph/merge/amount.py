@@ -82,7 +82,8 @@ def _blobs(type: Type, way: Route, steps: Sequence[Sequence[Portion]]) -> int:
     found = [0]
     for (_, later), step in zip(way.steps, steps, strict=True):
         if sum(part.rows for part in step) > _SAMPLE:
-            written = [id for part in step for id in part.written][:_SAMPLE]
+            fresh = [part for part in step if part.is_fresh]
+            written = [id for part in fresh for id in part.fragments][:_SAMPLE]
             found.append(mean_size(later.snapshot(type), written, _SAMPLE))
     return max(found)
 

@@ -1,21 +1,16 @@
 """The best common ancestors of two commits, over all their parents.
 
 A common ancestor is best when no other one comes from it. Criss-cross merges have several. One
-whose branch is deleted cannot be read any more; then those before it count instead.
+whose branch was deleted and cleaned up cannot be read any more; then those before it count instead.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterator
 
-from omnigraph.errors import NotFound
+from omnigraph.history.ancestry import Parents, common_ancestors, parents_in
 from omnigraph.history.lineage import Lineage
 from omnigraph.history.store import History
-
-Parents = Callable[[str], tuple[str, ...]]
-_OURS, _THEIRS, _BELOW = 1, 2, 4
-_BOTH = _OURS | _THEIRS
 
 
 def best_common_ancestors(
@@ -23,54 +18,13 @@ def best_common_ancestors(
 ) -> list[str]:
     """Find the best common ancestors of two commits, the newest first.
 
-    Only commits back to the answer are looked at. Ids sort by time, but clocks differ: the order
-    only decides how much is looked at, never the answer.
-
     Args:
         parents: Gives the parents of a commit; none when they are not known.
         ours: A commit.
         theirs: Another one.
         is_readable: Tells if the state at a commit can be read. Others are passed over.
     """
-    marks: dict[str, int] = {ours: _OURS}
-    marks[theirs] = marks.get(theirs, 0) | _THEIRS
-    queue = [_Newest(id) for id in marks]
-    heapq.heapify(queue)
-    found: list[str] = []
-    # Those in the queue that are not below an answer; a commit may be in the queue twice.
-    waiting = set(marks)
-    while waiting:
-        id = heapq.heappop(queue).id
-        waiting.discard(id)
-        mark = marks[id]
-        passed = mark
-        if mark == _BOTH and is_readable(id):
-            found.append(id)
-            passed |= _BELOW
-        for parent in parents(id):
-            known = marks.get(parent, 0)
-            if known | passed == known:
-                continue
-            marks[parent] = known | passed
-            heapq.heappush(queue, _Newest(parent))
-            if marks[parent] & _BELOW:
-                waiting.discard(parent)
-            else:
-                waiting.add(parent)
-    found = list(dict.fromkeys(id for id in found if not marks[id] & _BELOW))
-    return _independent(parents, found)
-
-
-class _Newest:
-    """A commit in a queue that gives the newest first."""
-
-    __slots__ = ("id",)
-
-    def __init__(self, id: str) -> None:
-        self.id = id
-
-    def __lt__(self, other: _Newest) -> bool:
-        return self.id > other.id
+    return _independent(parents, common_ancestors(parents, ours, theirs, is_readable)[0])
 
 
 def _independent(parents: Parents, found: list[str]) -> list[str]:
@@ -99,26 +53,11 @@ class Ancestry:
 
     def parents(self, id: str) -> tuple[str, ...]:
         """The parents of a commit; none when they are not known."""
-        for lineage in self._lineages:
-            parents = lineage.parents(id)
-            if parents is not None:
-                return parents
-        return ()
+        return parents_in(self._lineages, id)
 
     def home(self, id: str) -> str | None:
-        """A branch that has all of a commit; None when it was deleted."""
-        for branch, lineage in zip(self.branches, self._lineages, strict=True):
-            if id in lineage.commits:
-                return branch
-        for lineage in self._lineages:
-            branch_of = lineage.branch_of(id)
-            if branch_of is not None:
-                try:
-                    if id in self._history.lineage(branch_of).commits:
-                        return branch_of
-                except NotFound:
-                    pass
-        return None
+        """A branch that has all of a commit; None when it cannot be read any more."""
+        return self._history.home(id, self.branches)
 
     def bases(self, ours: str, theirs: str) -> list[str]:
         """The best common ancestors that can be read."""

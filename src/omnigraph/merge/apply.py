@@ -1,13 +1,15 @@
-"""The merge as one write: prepared on the two heads, published with both as parents.
+"""Merges, reverts and cherry-picks: what changed between two states, done to a branch in one write.
 
-What changed from a base to another state is put on top of a branch. For a merge the base is where
-both come from; with other bases the same reverts a commit, or picks one.
+For a merge the states are the common base and the source, and the new commit has both heads as
+parents. For a pick they are the states before and after a commit; for a revert the other way round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from omnigraph import failpoints
@@ -16,26 +18,31 @@ from omnigraph.history.manifest import Commit
 from omnigraph.history.repository import Repository
 from omnigraph.merge.ancestors import Ancestry
 from omnigraph.merge.base import Base, common_base
-from omnigraph.merge.changes import GraphState
+from omnigraph.merge.changes import GraphState, state_at
 from omnigraph.merge.combine import Combined, Settling, combine
-from omnigraph.merge.conflicts import Conflict, refusal
+from omnigraph.merge.conflicts import Conflict, Key, describe_key, read_resolutions, refusal
+from omnigraph.writes.digests import request_digest
 from omnigraph.writes.protocol import write
 from omnigraph.writes.request import Change, TableOutcome, WriteRequest
 from omnigraph.writes.view import View
 
-Outcome = Literal["already_up_to_date", "fast_forward", "merged", "conflicts"]
+Outcome = Literal["already_up_to_date", "fast_forward", "merged", "reverted", "picked", "conflicts"]
+Verb = Literal["merge", "revert", "cherry-pick"]
+_DONE: dict[Verb, Outcome] = {"merge": "merged", "revert": "reverted", "cherry-pick": "picked"}
 
 
 @dataclass(frozen=True, slots=True)
 class MergeResult:
-    """What a merge did, or would do.
+    """What a merge, a revert or a cherry-pick did, or would do.
 
     Attributes:
-        outcome: `already_up_to_date`, `fast_forward` or `merged`; of a dry run also `conflicts`.
+        outcome: `already_up_to_date`, `fast_forward` or `merged`; `reverted` or `picked`; of a dry
+            run also `conflicts`.
         commit: The commit that was made; None when there is none.
-        source: The commit that was merged.
-        into: The branch that was merged into.
-        bases: The commits that both come from; several after criss-cross merges.
+        source: The commit that was merged, reverted or picked.
+        into: The branch that was changed.
+        bases: The commits that both sides come from; several after criss-cross merges. Of a revert
+            the commit itself, of a pick the one before it.
         tables: How many rows of each type are new, replaced and gone.
         conflicts: What a dry run would leave to settle.
         settled: The conflicts that were settled, by a side or by a resolution.
@@ -75,13 +82,20 @@ class Proposal:
     """A change of a branch: what happened between two states, to be done to the branch as well.
 
     Attributes:
-        name: What it is called in messages.
+        verb: What is done.
+        action: What it is called in messages, as in "merging `draft` into `main`".
+        request: What the caller has asked for; tells it from others with its idempotency key.
+        source: The commit that it is about.
         theirs: The later state.
         base: Gives the earlier state, for one state of the branch.
-        merged: The commit that becomes a second parent, if any.
+        merged: The commit that becomes a second parent, if any. Without one there is no commit
+            when nothing changes.
     """
 
-    name: str
+    verb: Verb
+    action: str
+    request: str
+    source: str
     theirs: GraphState
     base: Callable[[GraphState], _Start]
     merged: str | None = None
@@ -142,8 +156,89 @@ def merge(
         outcome: Outcome = "fast_forward" if commits == [ours.commit] else "merged"
         return _Start(outcome, common_base(repository, ancestry, commits), tuple(commits))
 
-    proposal = Proposal(name, source, start, source.commit)
+    action = f"merging {name} into `{into}`"
+    proposal = Proposal("merge", action, name, source.commit, source, start, source.commit)
     return apply(repository, into, proposal, settings, dry_run=dry_run, options=options)
+
+
+def revert(
+    repository: Repository,
+    commit: Commit,
+    branch: str,
+    settings: Settling,
+    *,
+    dry_run: bool = False,
+    options: WriteOptions | None = None,
+) -> MergeResult:
+    """Undo a commit in a new one: what led from its first parent to it is done backwards.
+
+    Raises:
+        MergeConflicts: Later commits have changed the same things differently.
+        UsageError: There is nothing before the commit.
+    """
+    action = f"reverting {commit.id} on `{branch}`"
+    before, after = _states(repository, commit, branch, action)
+    proposal = _of_commit("revert", action, commit, after, before)
+    return apply(repository, branch, proposal, settings, dry_run=dry_run, options=options)
+
+
+def cherry_pick(
+    repository: Repository,
+    commit: Commit,
+    onto: str,
+    settings: Settling,
+    *,
+    dry_run: bool = False,
+    options: WriteOptions | None = None,
+) -> MergeResult:
+    """Do again on a branch, in a new commit, what led to a commit from its first parent.
+
+    Raises:
+        MergeConflicts: The branch has changed the same things differently.
+        UsageError: There is nothing before the commit.
+    """
+    action = f"picking {commit.id} onto `{onto}`"
+    before, after = _states(repository, commit, onto, action)
+    proposal = _of_commit("cherry-pick", action, commit, before, after)
+    return apply(repository, onto, proposal, settings, dry_run=dry_run, options=options)
+
+
+def _states(
+    repository: Repository, commit: Commit, branch: str, action: str
+) -> tuple[GraphState, GraphState]:
+    """The states before and after a commit, with all tables."""
+    if not commit.parents:
+        raise UsageError(
+            f"{action}: it is the first commit of the graph, which changes nothing; there is no"
+            " state before it"
+        )
+    after = state_at(repository, commit.id, branch)
+    return state_at(repository, commit.parents[0], after.branch), after
+
+
+def _of_commit(
+    verb: Verb, action: str, commit: Commit, base: GraphState, theirs: GraphState
+) -> Proposal:
+    start = _Start(_DONE[verb], Base(base), (base.commit,))
+    return Proposal(verb, action, commit.id, commit.id, theirs, lambda ours: start)
+
+
+def settling(
+    granularity: str,
+    prefer: str | None,
+    resolutions: str | os.PathLike[str] | Iterable[Mapping[str, Any]] | None,
+) -> Settling:
+    """How conflicts are settled, as a caller says it.
+
+    Raises:
+        UsageError: It makes no sense.
+    """
+    if granularity not in ("property", "row"):
+        raise UsageError(f"granularity is `property` or `row`, not `{granularity}`")
+    if prefer not in (None, "ours", "theirs"):
+        raise UsageError(f"prefer is `ours` or `theirs`, not `{prefer}`")
+    chosen = {} if resolutions is None else read_resolutions(resolutions)
+    return Settling(granularity, prefer, chosen)  # type: ignore[arg-type]
 
 
 def apply(
@@ -160,15 +255,14 @@ def apply(
     if dry_run:
         view = View(repository, repository.history.read(branch))
         start, combined = _prepared(view, proposal, settings)
-        outcome = "conflicts" if combined.conflicts else start.outcome
-        return _result(proposal, branch, outcome, None, start, combined)
+        return _result(proposal, branch, None, start, combined)
     last: list[tuple[_Start, Combined]] = []
 
     def prepare(view: View) -> Mapping[str, Change]:
         start, combined = _prepared(view, proposal, settings)
         last[:] = [(start, combined)]
         if combined.conflicts:
-            raise refusal(proposal.name, f"`{branch}`", combined.conflicts)
+            raise refusal(proposal.action, combined.conflicts)
         if start.outcome == "already_up_to_date":
             raise _NothingToDo
         failpoints.hit("merge.combined")
@@ -182,20 +276,21 @@ def apply(
         message=options.message,
         if_commit=options.if_commit,
         idempotency_key=options.idempotency_key,
-        writer="merge",
+        writer=proposal.verb,
         is_long=settings.work is not None,
+        request_digest=request_digest(
+            options.idempotency_key, proposal.verb, proposal.request, settings.described
+        ),
         merged=proposal.merged,
     )
     try:
         made = write(repository, request)
     except _NothingToDo:
-        return _result(proposal, branch, "already_up_to_date", None, *last[0])
-    if not last:
+        return _result(proposal, branch, None, *last[0])
+    if made.repeated:
         # It was done before, with the same idempotency key.
-        done = _Start("merged", None, ())
-        return _result(proposal, branch, "merged", made.commit, done, Combined({}, (), ()))
-    start, combined = last[0]
-    return _result(proposal, branch, start.outcome, made.commit, start, combined)
+        last = [(_Start(_DONE[proposal.verb], None, ()), Combined({}, (), ()))]
+    return _result(proposal, branch, made.commit, *last[0])
 
 
 class _NothingToDo(Exception):
@@ -210,21 +305,41 @@ def _prepared(view: View, proposal: Proposal, settings: Settling) -> tuple[_Star
     # What a branch becomes that has no changes of its own is known to keep the rules.
     check = start.outcome != "fast_forward"
     view.is_exact = not check
-    return start, combine(view, start.base, proposal.theirs, settings, check=check)
+    combined = combine(view, start.base, proposal.theirs, settings, check=check)
+    known = {conflict.key for conflict in (*combined.conflicts, *combined.settled)}
+    if not settings.resolutions.keys() <= known:
+        # A broken rule is no conflict any more when another resolution mends it.
+        with nullcontext() if settings.work is None else settings.work.trial() as work:
+            without = replace(settings, prefer=None, resolutions={}, work=work)
+            every = combine(view, start.base, proposal.theirs, without, check=check)
+        _refuse_unknown(settings, known | {conflict.key for conflict in every.conflicts}, proposal)
+    return start, combined
+
+
+def _refuse_unknown(settings: Settling, known: Collection[Key], proposal: Proposal) -> None:
+    """Refuse resolutions of what is no conflict: what they were made for has changed."""
+    unknown = [key for key in settings.resolutions if key not in known]
+    if unknown:
+        more = f", and {len(unknown) - 1:,} more" if len(unknown) > 1 else ""
+        raise UsageError(
+            f"{proposal.action}: {describe_key(unknown[0])} is no conflict of it{more};"
+            " remove the resolution, or list the conflicts again"
+        )
 
 
 def _result(
-    proposal: Proposal,
-    branch: str,
-    outcome: Outcome,
-    commit: Commit | None,
-    start: _Start,
-    combined: Combined,
+    proposal: Proposal, branch: str, commit: Commit | None, start: _Start, combined: Combined
 ) -> MergeResult:
+    outcome = start.outcome
+    if combined.conflicts:
+        outcome = "conflicts"
+    elif commit is None and proposal.merged is None and not combined.deltas:
+        # A merge is recorded even so.
+        outcome = "already_up_to_date"
     return MergeResult(
         outcome,
         commit,
-        proposal.theirs.commit,
+        proposal.source,
         branch,
         start.commits,
         {name: delta.outcome for name, delta in combined.deltas.items()},

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from omnigraph.errors import NotFound
 from omnigraph.history.repository import Repository
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.merge.ancestors import Ancestry
@@ -83,6 +84,20 @@ def common_base(repository: Repository, ancestry: Ancestry, commits: Sequence[st
         below = ancestry.bases(base.state.commit, other.commit)
         base = _with(base, common_base(repository, ancestry, below), other)
     return base
+
+
+def newest_base(ours: GraphState, theirs: GraphState) -> GraphState:
+    """The best common ancestor of two states; the newest one if there are several.
+
+    Raises:
+        NotFound: They have no common history.
+    """
+    repository = ours.repository
+    ancestry = Ancestry(repository.history, ours.branch, theirs.branch)
+    commits = ancestry.bases(ours.commit, theirs.commit)
+    if not commits:
+        raise NotFound(f"the commits {ours.commit} and {theirs.commit} have no common history")
+    return state_at(repository, commits[0], *_homes(ancestry, commits[0]))
 
 
 def _with(ours: Base, below: Base, theirs: GraphState) -> Base:

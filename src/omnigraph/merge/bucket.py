@@ -29,17 +29,17 @@ from omnigraph.merge.changes import (
     joined,
 )
 from omnigraph.merge.combine import Sides, merged_rows, uris
-from omnigraph.merge.divided import FRESH, OUR_PLACES, MergeSite, TablePlan, Type, marked
+from omnigraph.merge.divided import FRESH, MergeSite, TablePlan, Type, marked
 from omnigraph.merge.rows import RowChanges, across, with_ids, without_ids
 from omnigraph.merge.three_way import RowConflict, Side, ids_to_merge
 from omnigraph.pipeline.engine import check_wanted
 from omnigraph.pipeline.scratch import Site, packed, unpacked
 from omnigraph.storage.bulk import WrittenFile, write_files
-from omnigraph.storage.change_parts import PLACES, changes_of
-from omnigraph.storage.changes import taken
+from omnigraph.storage.change_parts import PLACES
+from omnigraph.storage.changes import changes_of
 from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID
 from omnigraph.storage.tables import TableSnapshot
-from omnigraph.writes.delta import TableDelta
+from omnigraph.writes.delta import TableDelta, old_columns, old_schema
 from omnigraph.writes.rules import Violations
 from omnigraph.writes.rules.values import check_values
 
@@ -59,7 +59,8 @@ class BucketTask:
     Attributes:
         steps: For each step of the plan, where the places of rows are.
         ours: Where the places of our rows are; None looks them up.
-        overlay: Where the rows of the base are that are in no commit: before, and after.
+        is_exact: All rows of the base are in a commit.
+        overlay: Where those are that are in none: before, and after.
         doubts: See `three_way`.
         pins: See `three_way`.
         given: Values that settle broken rules, by id and column.
@@ -70,6 +71,7 @@ class BucketTask:
     bucket: int
     steps: tuple[tuple[str, ...], ...] = ()
     ours: tuple[str, ...] | None = None
+    is_exact: bool = True
     overlay: tuple[str, str] | None = None
     doubts: Doubts = field(default_factory=dict)
     pins: Mapping[str, Side] = field(default_factory=dict)
@@ -122,7 +124,12 @@ def merge_bucket(task: BucketTask) -> MergedBucket:
 def _merged(task: BucketTask) -> MergedBucket:
     merge, site = task.merge, task.merge.site
     type, plan = merge.type(task.type), merge.plans[task.type]
-    sides = Sides(site.open_at(plan.base), merge.ours(task.type), site.open_at(plan.theirs))
+    sides = Sides(
+        site.open_at(plan.base),
+        merge.ours(task.type),
+        site.open_at(plan.theirs),
+        task.is_exact,
+    )
     changes = _changes(task, type, plan, sides)
     check_wanted()
     ids = ids_to_merge(changes, task.doubts, task.pins)
@@ -149,7 +156,7 @@ def _merged(task: BucketTask) -> MergedBucket:
     )
     if merge.checks:
         made.ids = site.put(f"ids-{task.type}", packed(pa.table({"id": ids})))
-        _check(site, delta, found, made)
+        _check(site, delta, sides.ours, made)
     if merge.writes and delta.rows.num_rows and not merged.conflicts:
         # With conflicts nothing of the merge is written.
         made.files = write_files(sides.ours, delta.rows, delta.changed_from[ROW_ID])
@@ -165,7 +172,8 @@ def _changes(task: BucketTask, type: Type, plan: TablePlan, sides: Sides) -> Row
         rows = _tables(site, paths, marked(PLACES.empty_table(), False))
         fresh = rows[FRESH]
         parts = rows.filter(pc.invert(fresh)), rows.filter(fresh)
-        steps.append(as_row_changes(type, old, new, changes_of(old, new, *parts, names)))
+        found = changes_of(old, new, *parts, names, compare=False)
+        steps.append(as_row_changes(type, old, new, found))
     changes = joined(type, plan.kind, steps)
     overlay = None
     if task.overlay is not None:
@@ -186,20 +194,14 @@ def _changes(task: BucketTask, type: Type, plan: TablePlan, sides: Sides) -> Row
 
 
 def _ours(task: BucketTask, type: Type, table: TableSnapshot, ids: pa.Array) -> pa.Table:
-    """Our rows with some ids, with their places."""
-    names = table_schema(type).names
+    """What `old_schema` has of our rows with some ids."""
+    schema = old_schema(type)
     if task.ours is None:
-        return table.find("id", ids, names)
-    places = _tables(task.merge.site, task.ours, OUR_PLACES.empty_table())
-    # In the order in which they are stored they are read faster.
-    places = with_ids(places, ids).sort_by(ROW_ADDRESS)
-    rows = taken(table, as_numpy(places[ROW_ID]).astype(np.uint64, copy=False), names)
-    for name in (ROW_ID, ROW_ADDRESS):
-        rows = rows.append_column(name, places[name])
-    return rows
+        return table.find("id", ids, old_columns(type)).select(schema.names).cast(schema)
+    return with_ids(_tables(task.merge.site, task.ours, schema.empty_table()), ids)
 
 
-def _check(site: Site, delta: TableDelta, found: pa.Table, made: MergedBucket) -> None:
+def _check(site: Site, delta: TableDelta, table: TableSnapshot, made: MergedBucket) -> None:
     """Check the values of merged rows, and leave their keys for the rules about several rows."""
     type = delta.type
     broken = Violations(most=MOST_LISTED)
@@ -209,9 +211,7 @@ def _check(site: Site, delta: TableDelta, found: pa.Table, made: MergedBucket) -
         if rows.num_rows:
             check_values(type, rows, broken, external_blobs=allowed)
     made.violations, made.violation_count = broken.found, broken.total
-    gone = pa.chunked_array([*delta.changed["id"].chunks, *delta.removed["id"].chunks], pa.utf8())
-    old = with_ids(found, gone.combine_chunks())
-    made.keys = keys_of_delta(site, delta, old)
+    made.keys = keys_of_delta(site, delta, table)
     if isinstance(type, EdgeType) and delta.rows.num_rows:
         ends = delta.rows.select(["id", "src", "dst"])
         made.edges = site.put(f"edges-{type.name}", packed(ends))

@@ -19,6 +19,7 @@ from omnigraph.language.types import STRING, ValueType
 from omnigraph.pipeline.engine import check_wanted
 from omnigraph.pipeline.key_sets import KeySet, buckets_of
 from omnigraph.pipeline.scratch import Site, packed, unpacked
+from omnigraph.storage.changes import read_rows
 from omnigraph.storage.tables import TableSnapshot
 from omnigraph.writes.delta import TableDelta
 from omnigraph.writes.rules import Violations, cardinality, ends, uniques
@@ -44,16 +45,16 @@ _IS_NEW = "is new"
 # --- from merged rows to keys ---
 
 
-def keys_of_delta(site: Site, delta: TableDelta, old: pa.Table) -> dict[int, str]:
+def keys_of_delta(site: Site, delta: TableDelta, table: TableSnapshot) -> dict[int, str]:
     """Keep the keys of merged rows; returns where those of each bucket are.
 
     Args:
         site: Where they are kept.
         delta: The merged rows.
-        old: Our rows that they replace, and those that go.
+        table: Our table, with the rows that they replace.
     """
     found: dict[int, list[tuple[KeySet, bytes]]] = {}
-    for key, keys in _key_sets(site, delta, old):
+    for key, keys in _key_sets(site, delta, table):
         if keys.num_rows:
             places = buckets_of(keys["text"], site.buckets)
             for bucket in np.unique(places).tolist():
@@ -62,8 +63,11 @@ def keys_of_delta(site: Site, delta: TableDelta, old: pa.Table) -> dict[int, str
     return {bucket: site.put(f"keys-{bucket}", sets) for bucket, sets in found.items()}
 
 
-def _key_sets(site: Site, delta: TableDelta, old: pa.Table) -> Iterator[tuple[KeySet, pa.Table]]:
+def _key_sets(
+    site: Site, delta: TableDelta, table: TableSnapshot
+) -> Iterator[tuple[KeySet, pa.Table]]:
     type, rows = delta.type, delta.rows
+    old = pa.concat_tables([delta.changed_from, delta.removed])
     if isinstance(type, EdgeType):
         for place, (column, target) in enumerate(ends.targets(type).items()):
             yield KeySet(_END, target), only_keys(ends.end_keys(rows, column))
@@ -74,6 +78,10 @@ def _key_sets(site: Site, delta: TableDelta, old: pa.Table) -> Iterator[tuple[Ke
     elif site.catalog.incident_edges.get(type.name):
         yield KeySet(_NEW, type.name), pa.table({"text": delta.new["id"]})
         yield KeySet(_GONE, type.name), pa.table({"text": delta.removed["id"]})
+    if type.uniques:
+        columns = [name for place in range(len(type.uniques))
+                   for name in uniques.group_columns(type, place)]  # fmt: skip
+        old = read_rows(table, old, list(dict.fromkeys(["id", *columns])))
     for place in range(len(type.uniques)):
         keys = uniques.unique_keys(type, place, rows, delta.ids)
         is_new = pa.array(keys["row"].to_numpy() >= delta.changed.num_rows)

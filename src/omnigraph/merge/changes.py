@@ -24,7 +24,7 @@ from omnigraph.merge.ancestors import fork_point
 from omnigraph.merge.rows import RowChanges, across, net
 from omnigraph.storage.blobs import with_tokens
 from omnigraph.storage.changes import Changes, changes_between
-from omnigraph.storage.table_ref import ROW_ID
+from omnigraph.storage.table_ref import ROW_ID, TableRef
 from omnigraph.storage.tables import TableSnapshot
 
 Type = NodeType | EdgeType
@@ -32,9 +32,10 @@ Type = NodeType | EdgeType
 
 @dataclass(frozen=True)
 class GraphState:
-    """One state of the graph: the tables as they were at a commit.
+    """One state of the graph: the tables as they were at a commit, or some of them.
 
     Attributes:
+        commit: The commit; empty before the first one.
         branch: A branch that has the commit.
     """
 
@@ -49,6 +50,15 @@ class GraphState:
         if table is None:
             raise NotFound(f"there was no type `{type.name}` at commit {self.commit}")
         return table
+
+    def has(self, type: Type) -> bool:
+        """True when there is a table of the type."""
+        return self.state.by_name(type.name) is not None
+
+    def place(self, type: Type) -> tuple[TableRef, int] | None:
+        """Which version of which table a type has; None when it has none."""
+        table = self.state.by_name(type.name)
+        return None if table is None else (table.ref, table.version)
 
     def snapshot(self, type: Type) -> TableSnapshot:
         """A type's table, opened once."""
@@ -81,8 +91,9 @@ class GraphState:
 def state_at(repository: Repository, commit: str, *branches: str) -> GraphState:
     """The state at a commit that one of some branches has, or any other one."""
     history = repository.history
-    branch = next((b for b in branches if commit in history.lineage(b).commits), None)
-    branch = branch or history.commit(commit).branch
+    branch = history.home(commit, branches)
+    if branch is None:
+        raise NotFound(f"there is no commit {commit}")
     return GraphState(repository, commit, branch, history.state_at(commit, (branch,)))
 
 
@@ -94,7 +105,7 @@ def compared_columns(type: Type) -> list[str]:
 def as_change_rows(type: Type, snapshot: TableSnapshot, found: pa.Table) -> pa.Table:
     """Rows with `_rowid` in the form that changes have: blobs are told by their content."""
     names = table_schema(type).names
-    rows = with_tokens(snapshot, found.select(names), found[ROW_ID].to_pylist())
+    rows = with_tokens(snapshot, found.select(names), found[ROW_ID])
     return (
         rows.replace_schema_metadata(None)
         .append_column(ROW_ID, found[ROW_ID].cast(pa.uint64()))
@@ -115,8 +126,11 @@ def change_schema(type: Type) -> pa.Schema:
 def table_changes(type: Type, old: GraphState, new: GraphState) -> RowChanges:
     """What changed in a type's table from one state of the graph to another one.
 
-    The states may be on different branches, and the old one need not be the older one.
+    The states may be on different branches, and the old one need not be the older one. A table
+    that is in one state only has all its rows there.
     """
+    if not (old.has(type) and new.has(type)):
+        return RowChanges(_all_rows(type, old), _all_rows(type, new))
     way = route(type, old, new)
     found = [_changes(type, one.snapshot(type), other.snapshot(type)) for one, other in way.steps]
     return joined(type, way.kind, found)
@@ -140,7 +154,7 @@ class Route:
 
 
 def route(type: Type, old: GraphState, new: GraphState) -> Route:
-    """How to find what changed in a type's table; see `table_changes`."""
+    """How to find what changed in a table that both states have; see `table_changes`."""
     key = (type.name, new.branch, new.commit)
     if key not in old.routes:
         old.routes[key] = _route(type, old, new)
@@ -177,12 +191,7 @@ def joined(type: Type, kind: RouteKind, found: Sequence[RowChanges]) -> RowChang
 
 def changed_types(old: GraphState, new: GraphState) -> Sequence[Type]:
     """The types whose tables are at different versions, in the order of the schema."""
-    return [
-        type
-        for type in old.repository.catalog.tables()
-        if (old.table(type).ref, old.table(type).version)
-        != (new.table(type).ref, new.table(type).version)
-    ]
+    return [type for type in old.repository.catalog.tables() if old.place(type) != new.place(type)]
 
 
 def _origin(old: GraphState, new: GraphState) -> GraphState:
@@ -191,11 +200,22 @@ def _origin(old: GraphState, new: GraphState) -> GraphState:
     met = fork_point(lineages[0], old.commit, lineages[1], new.commit)
     if met is None:
         raise NotFound(f"the commits {old.commit} and {new.commit} have no common history")
+    for known in (old, new):
+        if known.commit == met:
+            return known
     return state_at(old.repository, met, old.branch, new.branch)
 
 
+def _all_rows(type: Type, state: GraphState) -> pa.Table:
+    if not state.has(type):
+        return change_schema(type).empty_table()
+    snapshot = state.snapshot(type)
+    return as_change_rows(type, snapshot, snapshot.read(table_schema(type).names, places=True))
+
+
 def _changes(type: Type, old: TableSnapshot, new: TableSnapshot) -> RowChanges:
-    return as_row_changes(type, old, new, changes_between(old, new, table_schema(type).names))
+    names = table_schema(type).names
+    return as_row_changes(type, old, new, changes_between(old, new, names, compare=False))
 
 
 def as_row_changes(

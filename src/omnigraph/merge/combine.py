@@ -8,24 +8,35 @@ taken from that side.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph import failpoints
+from omnigraph.compute.arrays import as_arrow, as_numpy, rows_where
 from omnigraph.compute.keys import PHYSICAL_ENDS, physical
+from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import UsageError, Violation
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.language.schema.arrow import table_schema
 from omnigraph.language.schema.catalog import ENDS
 from omnigraph.language.values import ValueFault, coerce
 from omnigraph.merge.base import Base, Doubts
-from omnigraph.merge.changes import GraphState, as_change_rows, compared_columns
-from omnigraph.merge.conflicts import Conflict, ConflictKind, Key, Resolutions, describe
-from omnigraph.merge.rows import RowChanges, with_ids
+from omnigraph.merge.changes import GraphState, as_change_rows, change_schema, compared_columns
+from omnigraph.merge.conflicts import (
+    Conflict,
+    ConflictKind,
+    Key,
+    Resolutions,
+    describe,
+    describe_key,
+)
+from omnigraph.merge.rows import Bools, RowChanges, places, with_ids
 from omnigraph.merge.three_way import (
     Choice,
     Given,
@@ -37,9 +48,10 @@ from omnigraph.merge.three_way import (
     three_way,
 )
 from omnigraph.storage.blobs import read_rewritable
-from omnigraph.storage.table_ref import ROW_ID
+from omnigraph.storage.changes import read_rows, unmoved
+from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID
 from omnigraph.storage.tables import TableSnapshot
-from omnigraph.writes.delta import TableDelta, old_schema, split
+from omnigraph.writes.delta import TableDelta, old_columns, old_schema
 from omnigraph.writes.request import Change
 from omnigraph.writes.rules import Violations
 from omnigraph.writes.rules.write import check_write
@@ -75,6 +87,11 @@ class Settling:
         """How a conflict is settled; None when it is not."""
         return self.resolutions.get(key, self.prefer)
 
+    @property
+    def described(self) -> str:
+        """What tells it from other ways."""
+        return repr((self.granularity, self.prefer, sorted(map(repr, self.resolutions.items()))))
+
 
 @dataclass(frozen=True)
 class Combined:
@@ -97,14 +114,21 @@ class Work(Protocol):
     ) -> Combined | None:
         """Merge as `combine` does; None for a merge that is small enough to be done at once."""
 
+    def trial(self) -> AbstractContextManager[Work]:
+        """The same for a merge that writes nothing, beside this one."""
+
 
 @dataclass(frozen=True)
 class Sides:
-    """The versions of a table that the rows of a merge come from."""
+    """The versions of a table that the rows of a merge come from.
+
+    With `is_exact` the rows of the base are those of its table, and not others in their place.
+    """
 
     base: TableSnapshot
     ours: TableSnapshot
     theirs: TableSnapshot
+    is_exact: bool
 
 
 def combine(
@@ -146,23 +170,25 @@ class Combination:
             deltas, conflicts, decided = self._rows_merged()
             settled |= {conflict.key: conflict for conflict in decided}
             broken = self._broken(deltas) if check else []
-            goes_on = False
-            for conflict in broken:
-                if self._settle(conflict):
-                    settled[conflict.key] = conflict
-                    goes_on = True
-                else:
-                    conflicts.append(conflict)
-            if not goes_on:
-                left = {conflict.key: conflict for conflict in conflicts}
-                done = [c for key, c in settled.items() if key not in left]
-                return Combined(deltas, tuple(left.values()), tuple(done))
+            # All of them, and not only up to the first that makes a difference.
+            makes_difference = [self._settle(conflict) for conflict in broken]
+            if any(makes_difference):
+                settled |= {c.key: c for c in broken if self.settings.choice(c.key) is not None}
+                continue
+            left = {conflict.key: conflict for conflict in (*conflicts, *broken)}
+            done = [c for key, c in settled.items() if key not in left]
+            return Combined(deltas, tuple(left.values()), tuple(done))
 
     # --- rows ---
 
     def _compared(self) -> Mapping[str, RowChanges]:
         """What changed on their side."""
         return self.base.changes_to(self.theirs)
+
+    def _is_changed(self, type: Type, id: str) -> bool:
+        """True when a row has changed on their side."""
+        changes = self.changes.get(type.name)
+        return changes is not None and bool(pc.is_in(pa.scalar(id), changes.ids).as_py())
 
     def _rows_merged(self) -> tuple[Mapping[str, Change], list[Conflict], list[Conflict]]:
         """Merge the rows of all types: the changes, conflicts, and what is settled."""
@@ -184,9 +210,14 @@ class Combination:
         doubts = self.base.doubts.get(type.name, {})
         changes = self._with_pinned(type, pins)
         table = self.view.table(type.name)
-        names = table_schema(type).names
-        found = table.find("id", ids_to_merge(changes, doubts, pins), names)
-        sides = Sides(self.base.state.snapshot(type), table.snapshot, self.theirs.snapshot(type))
+        ids = ids_to_merge(changes, doubts, pins)
+        found = table.find("id", ids, old_columns(type)).select(old_schema(type).names)
+        sides = Sides(
+            self.base.state.snapshot(type),
+            table.snapshot,
+            self.theirs.snapshot(type),
+            type.name not in self.base.overlay,
+        )
         return merged_rows(
             type,
             sides,
@@ -201,6 +232,8 @@ class Combination:
     def _with_pinned(self, type: Type, pins: Mapping[str, Side]) -> RowChanges:
         """The changes on their side, with rows that they left alone and that are asked for."""
         known = self.changes.get(type.name)
+        if known is not None and not pins:
+            return known
         ids = pa.array(list(pins), pa.utf8())
         if known is None:
             return RowChanges(self.base.rows(type, ids), self.theirs.rows(type, ids))
@@ -232,12 +265,19 @@ class Combination:
 
     def _violations(self, deltas: Mapping[str, Change]) -> Sequence[Violation]:
         rows = {name: delta for name, delta in deltas.items() if isinstance(delta, TableDelta)}
+        found = self._checked(rows)
+        if "unique" in found.counts:
+            # The first row with a value keeps it: which one that is depends on the ids alone.
+            found = self._checked({name: _by_id(delta) for name, delta in rows.items()})
+        return found.found
+
+    def _checked(self, deltas: Mapping[str, TableDelta]) -> Violations:
         found = Violations(most=sys.maxsize)
         # Files that are referred to already were allowed when that was written.
-        known = {uri for delta in rows.values() for uri in uris(delta)}
+        known = {uri for delta in deltas.values() for uri in uris(delta)}
         allowed = (*self.view.repository.external_blobs, *sorted(known))
-        check_write(self.view.catalog, rows, self.view.table, found, external_blobs=allowed)
-        return found.found
+        check_write(self.view.catalog, deltas, self.view.table, found, external_blobs=allowed)
+        return found
 
     _others: dict[Key, set[str]]
 
@@ -290,43 +330,59 @@ class Combination:
         type = self.view.type(conflict.type)
         if isinstance(choice, Given):
             return self._give(type, conflict, choice)
-        progress = False
-        for name, id in self._involved(type, conflict):
-            pins = self.pins.setdefault(name, {})
-            if id not in pins:
-                pins[id] = choice
-                progress = True
-        return progress
+        return any(
+            self._pin(entities, choice) for entities in self._involved(type, conflict, choice)
+        )
+
+    def _pin(self, entities: list[Entity], side: Side) -> bool:
+        """Take rows from a side; False when all of them were settled before."""
+        before = sum(map(len, self.pins.values()))
+        for name, id in entities:
+            self.pins.setdefault(name, {}).setdefault(id, side)
+        return sum(map(len, self.pins.values())) > before
 
     def _give(self, type: Type, conflict: Conflict, choice: Given) -> bool:
         given = self.given.setdefault(type.name, {})
-        if conflict.property is None or conflict.kind == "CardinalityViolation":
+        property = conflict.property
+        is_one = property is not None and property in type.columns
+        if property is None or not is_one or conflict.kind == "CardinalityViolation":
             raise UsageError(f"{conflict}: no value settles this; name `ours`, `theirs` or `base`")
-        place = conflict.id, physical(conflict.property, type)
+        place = conflict.id, physical(property, type)
         if place in given:
             return False
         typed = _typed(type, conflict.key, choice)
         assert isinstance(typed, Given)
         given[place] = typed.value
+        if not self._is_changed(type, conflict.id):
+            # A row that the merge would not touch.
+            self.pins.setdefault(type.name, {}).setdefault(conflict.id, "ours")
         return True
 
-    def _involved(self, type: Type, conflict: Conflict) -> list[Entity]:
-        """Everything that takes part in a broken rule."""
-        found = [(type.name, conflict.id)]
+    def _involved(self, type: Type, conflict: Conflict, side: Side) -> Iterator[list[Entity]]:
+        """What takes part in a broken rule; a second portion if the first one does not help.
+
+        Nothing else is taken from a side: what the other one has changed there would be lost.
+        """
+        this = (type.name, conflict.id)
         match conflict.kind:
             case "UniqueViolation":
-                found += [(type.name, id) for id in sorted(self._others.get(conflict.key, ()))]
+                others = sorted(self._others.get(conflict.key, ()))
+                yield [this, *((type.name, id) for id in others)]
             case "OrphanEdge":
                 assert isinstance(type, EdgeType)
                 node = type.source if conflict.property == ENDS[0] else type.target
-                ends = {conflict.base, conflict.ours, conflict.theirs} - {None}
-                found += [(node, id) for id in sorted(ends)]
+                ends = {"base": conflict.base, "ours": conflict.ours, "theirs": conflict.theirs}
+                end = ends[side]
+                yield [this] if end is None else [this, (node, end)]
             case "CardinalityViolation":
                 assert isinstance(type, EdgeType)
                 sides = ("base", "ours", "theirs")
                 edges = {id for s in sides for id in self._edges_from(type, conflict.id, s)}
-                found = [(type.source, conflict.id), *((type.name, id) for id in sorted(edges))]
-        return found
+                yield [(type.name, id) for id in sorted(edges)]
+                # A new node that must have edges, and that the side has not.
+                yield [(type.source, conflict.id)]
+            case _:
+                yield [this]
 
 
 # --- parts ---
@@ -349,13 +405,15 @@ def merged_rows(
         type: The type.
         sides: The tables that the rows are from.
         changes: What changed on their side, and rows that are pinned.
-        found: The rows of our side that have one of the `ids_to_merge`, with their places.
+        found: What `old_schema` has of our rows that have one of the `ids_to_merge`.
         settings: How it is done.
         pins: See `three_way`.
-        given: Values that settle broken rules, by id and column.
+        given: See `three_way`.
         doubts: See `three_way`.
     """
-    ours = as_change_rows(type, sides.ours, found)
+    ids = ids_to_merge(changes, doubts, pins)
+    at = places(ids, found)
+    ours, same = _ours(type, sides, found)
     choices = {
         (id, None if property is None else physical(property, type)): _typed(type, key, choice)
         for key, choice in settings.resolutions.items()
@@ -370,17 +428,65 @@ def merged_rows(
         prefer=settings.prefer,
         choices=choices,
         pins=pins,
+        given=given,
         doubts=doubts,
+        unchanged=same[at] & (at >= 0) if len(same) else None,
     )
-    rows = _with_given(merged.rows, given)
-    places = [
-        (sides.theirs, changes.after),
-        (sides.ours, ours),
-        (sides.base, changes.before),
-    ]
-    rows = _writable(type, rows, places)
-    old = found.select(old_schema(type).names).cast(old_schema(type))
-    return split(type, rows, old, removed=with_ids(old, merged.removed)), merged
+    sources = [(sides.theirs, changes.after), (sides.ours, ours), (sides.base, changes.before)]
+    rows = _writable(type, merged.rows, sources)
+    replaced = at[merged.places]
+    old = found.cast(old_schema(type))
+    delta = TableDelta.of(
+        type,
+        new=rows_where(rows, replaced < 0),
+        changed=rows_where(rows, replaced >= 0),
+        changed_from=old.take(as_arrow(replaced[replaced >= 0])),
+        removed=with_ids(old, merged.removed),
+        has_distinct_ids=True,
+    )
+    return delta, merged
+
+
+def _ours(type: Type, sides: Sides, found: pa.Table) -> tuple[pa.Table, Bools]:
+    """Rows of our side, and which of those that were found are as they were in the base.
+
+    These are where they were. They are not read: the changes on their side have them.
+    """
+    same = np.zeros(found.num_rows, bool)
+    if sides.is_exact:
+        addresses = as_numpy(found[ROW_ADDRESS]).astype(np.uint64, copy=False)
+        same = unmoved(sides.base, sides.ours, addresses)
+    rows = change_schema(type).empty_table()
+    if not same.all():
+        moved = rows_where(found.select([ROW_ID, ROW_ADDRESS]), ~same)
+        read = read_rows(sides.ours, moved, table_schema(type).names)
+        rows = as_change_rows(type, sides.ours, read)
+    return rows, same
+
+
+def _writable(
+    type: Type, rows: pa.Table, sources: list[tuple[TableSnapshot, pa.Table]]
+) -> pa.Table:
+    """Merged rows with the values of their blobs, as they are written to a table."""
+    schema = table_schema(type)
+    columns = []
+    for column in schema:
+        values: Any = rows[column.name]
+        if values.type != column.type:
+            values = _blob_values(column, values.combine_chunks(), sources)
+        columns.append(values)
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _by_id(delta: TableDelta) -> TableDelta:
+    """A delta with its rows in the order of their ids."""
+    order = pc.sort_indices(delta.changed["id"])
+    return replace(
+        delta,
+        new=delta.new.take(pc.sort_indices(delta.new["id"])),
+        changed=delta.changed.take(order),
+        changed_from=delta.changed_from.take(order),
+    )
 
 
 def of_row(type: Type, found: RowConflict) -> Conflict:
@@ -392,18 +498,6 @@ def of_row(type: Type, found: RowConflict) -> Conflict:
     text = describe(found.kind, type.name, found.id, property, ours, theirs)
     kind: Any = found.kind
     return Conflict(kind, _kind(type), type.name, found.id, property, base, ours, theirs, text)
-
-
-def _writable(type: Type, rows: pa.Table, places: list[tuple[TableSnapshot, pa.Table]]) -> pa.Table:
-    """Merged rows with the values of their blobs, as they are written to a table."""
-    schema = table_schema(type)
-    columns = []
-    for column in schema:
-        values: Any = rows[column.name]
-        if values.type != column.type:
-            values = _blob_values(column, values.combine_chunks(), places)
-        columns.append(values)
-    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _kind(type: Type) -> Literal["node", "edge"]:
@@ -425,40 +519,37 @@ def _typed(type: Type, key: Key, choice: Choice) -> Choice:
     """
     if not isinstance(choice, Given):
         return choice
+    where = describe_key(key)
     property = key[3]
     if property is not None:
-        return Given(_typed_value(type, property, choice.value))
+        return Given(_typed_value(type, property, choice.value, where))
     if choice.value is None:
         return choice
     if not isinstance(choice.value, Mapping):
-        raise UsageError(f"{type.name} {key[2]}: give the properties, or null for none, or a side")
+        raise UsageError(f"{where}: give a side, or a value with properties, or null for no entity")
     return Given(
-        {physical(name, type): _typed_value(type, name, v) for name, v in choice.value.items()}
+        {
+            physical(name, type): _typed_value(type, name, value, f"{where}, `{name}`")
+            for name, value in choice.value.items()
+        }
     )
 
 
-def _typed_value(type: Type, property: str, value: Any) -> Any:
+def _typed_value(type: Type, property: str, value: Any, where: str) -> Any:
     known = type.columns.get(property)
-    if known is None:
-        raise UsageError(f"{type.name} has no property `{property}`")
+    if known is None or property == "id":
+        names = [name for name in type.columns if name != "id"]
+        hint = did_you_mean(str(property), names) or f"it has {', '.join(names)}"
+        raise UsageError(f"{where}: {type.name} has no such property; {hint}")
+    if property in type.key:
+        raise UsageError(f"{where}: it is part of the key, which never changes; name a side")
     if known.is_blob:
-        raise UsageError(f"{type.name}, `{property}`: name a side; a Blob cannot be given here")
+        raise UsageError(f"{where}: a Blob cannot be given here; name a side")
     try:
         return coerce(value, known)
     except ValueFault as fault:
-        raise UsageError(f"{type.name}, `{property}`: {fault.message}") from None
-
-
-def _with_given(rows: pa.Table, given: Mapping[tuple[str, str], Any]) -> pa.Table:
-    """Rows with values that were given to settle broken rules."""
-    for (id, column), value in given.items():
-        place = rows.schema.get_field_index(column)
-        values = [
-            value if each == id else old
-            for each, old in zip(rows["id"].to_pylist(), rows[column].to_pylist(), strict=True)
-        ]
-        rows = rows.set_column(place, column, pa.array(values, rows[column].type))
-    return rows
+        hint = f"; {fault.hint}" if fault.hint else ""
+        raise UsageError(f"{where}: {fault.message}{hint}") from None
 
 
 def _blob_values(

@@ -98,13 +98,10 @@ def describe(kind: str, type: str, id: str, property: str | None, ours: Any, the
     return f"{where}: {what} to {show(ours)} on ours and to {show(theirs)} on theirs"
 
 
-def refusal(source: str, into: str, conflicts: Sequence[Conflict]) -> MergeConflicts:
-    """The error for conflicts that nobody has settled."""
+def refusal(action: str, conflicts: Sequence[Conflict]) -> MergeConflicts:
+    """The error for conflicts that nobody has settled; `action` is what has met them."""
     count = len(conflicts)
-    lines = [
-        f"merging {source} into {into}: {count:,} conflict{'' if count == 1 else 's'};"
-        " nothing was written"
-    ]
+    lines = [f"{action}: {count:,} conflict{'' if count == 1 else 's'}; nothing was written"]
     lines += [f"  {conflict}" for conflict in conflicts[:_SHOWN]]
     if count > _SHOWN:
         lines.append(f"  … and {count - _SHOWN:,} more")
@@ -137,56 +134,83 @@ def read_resolutions(
         NotFound: There is no such file.
         UsageError: It cannot be understood.
     """
+    entries: Iterable[Any]
     if isinstance(source, str | os.PathLike):
-        entries, place = _read_file(Path(source)), f"{source}: "
-    else:
+        entries, place = read_entries(source), f"{source}: "
+    elif isinstance(source, Iterable) and not isinstance(source, Mapping | bytes):
         entries, place = source, ""
+    else:
+        raise UsageError(
+            f"resolutions are a file or a list of conflicts, not {show(source)};"
+            " see `write_resolutions`"
+        )
     found: dict[Key, Choice] = {}
     for number, entry in enumerate(entries, 1):
         where = f"{place}conflict {number}"
         if not isinstance(entry, Mapping):
             raise UsageError(f"{where} is no mapping with kind, type, id and resolution")
         choice = _choice(entry.get("resolution"), where)
-        if choice is not None:
-            found[_key(entry, where)] = choice
+        if choice is None:
+            continue
+        key = _key(entry, where)
+        if found.setdefault(key, choice) != choice:
+            raise UsageError(f"{where}: {describe_key(key)} has another resolution already")
     return found
 
 
-def _read_file(path: Path) -> Iterable[Any]:
+def describe_key(key: Key) -> str:
+    """Say which conflict a key is about."""
+    kind, type, id, property = key
+    return f"{kind} of {type} {show(id)}" + ("" if property is None else f", `{property}`")
+
+
+def read_entries(path: str | os.PathLike[str]) -> list[Any]:
+    """Read what a resolution file has under `conflicts`.
+
+    Raises:
+        NotFound: There is no such file.
+        UsageError: It cannot be understood.
+    """
     import yaml
 
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+        data = yaml.safe_load(Path(path).read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise NotFound(f"{path}: no such file; give the file with the resolutions") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UsageError(f"{path}: cannot be read: {error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not UTF-8 text (byte {error.start})") from error
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise UsageError(f"{path}: this is not YAML: {error}") from error
     entries = data.get("conflicts") if isinstance(data, Mapping) else data
     if not isinstance(entries, list):
-        raise UsageError(f"{path}: it has no list of `conflicts`")
+        raise UsageError(f"{path}: it has no list of `conflicts`; see `write_resolutions`")
     return entries
 
 
 def _key(entry: Mapping[str, Any], where: str) -> Key:
     kind, property = entry.get("kind"), entry.get("property")
     if kind not in KINDS:
-        raise UsageError(f"{where}: `kind` is one of {', '.join(KINDS)}, not {kind!r}")
+        raise UsageError(f"{where}: `kind` is one of {', '.join(KINDS)}, not {show(kind)}")
     for name in ("type", "id"):
         if not isinstance(entry.get(name), str):
-            raise UsageError(f"{where}: `{name}` is a text, not {entry.get(name)!r}")
+            raise UsageError(
+                f"{where}: `{name}` is a text, not {show(entry.get(name))}; put it in quotes"
+            )
     if property is not None and not isinstance(property, str):
-        raise UsageError(f"{where}: `property` is a text, not {property!r}")
+        raise UsageError(f"{where}: `property` is a text, not {show(property)}; put it in quotes")
     return kind, entry["type"], entry["id"], property
 
 
 def _choice(given: Any, where: str) -> Choice | None:
-    if given is None or given in SIDES:
+    if given is None or (isinstance(given, str) and given in SIDES):
         choice: Choice | None = given
         return choice
     if isinstance(given, Mapping) and set(given) == {"value"}:
         return Given(given["value"])
     raise UsageError(
-        f"{where}: a resolution is `base`, `ours`, `theirs` or {{value: …}}, not {given!r}"
+        f"{where}: a resolution is `base`, `ours`, `theirs` or {{value: …}}, not {show(given)}"
     )
 
 

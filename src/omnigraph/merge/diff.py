@@ -6,24 +6,24 @@ different branches, or the same one at different times.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.compute.equality import unequal
 from omnigraph.compute.keys import PHYSICAL_ENDS
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, UsageError
-from omnigraph.language import EdgeType, NodeType
-from omnigraph.language.values import to_json
+from omnigraph.language import Catalog, EdgeType, NodeType
+from omnigraph.language.values import show, to_json
 from omnigraph.merge.changes import GraphState, changed_types, compared_columns, table_changes
-from omnigraph.merge.rows import aligned, ordered_union
+from omnigraph.merge.rows import RowChanges, aligned, ordered_union
 
 EntityKind = Literal["node", "edge"]
 Operation = Literal["insert", "update", "delete"]
+KINDS: tuple[EntityKind, ...] = ("node", "edge")
 OPERATIONS: tuple[Operation, ...] = ("insert", "update", "delete")
 _NAMES = {column: name for name, column in PHYSICAL_ENDS.items()}
 _BATCH = 1024
@@ -117,7 +117,7 @@ class Diff:
     """The changes that lead from one state of a graph to another: iterate over them.
 
     Attributes:
-        old: The commit of the first state.
+        old: The commit of the first state; None when that is nothing.
         new: The commit of the second state.
 
     Example:
@@ -134,46 +134,24 @@ class Diff:
         types: Collection[str] | None = None,
         ops: Collection[str] | None = None,
     ) -> None:
-        self.old, self.new = old.commit, new.commit
+        self.old: str | None = old.commit or None
+        self.new: str = new.commit
         self._old, self._new = old, new
-        self._kinds = _one_of("kind", kinds, ("node", "edge"))
-        self._ops = _one_of("operation", ops, OPERATIONS)
-        self._types = _known_types(old, types)
+        self._filter = change_filter(old.repository.catalog, kinds, types, ops)
 
     def __repr__(self) -> str:
-        return f"<Diff {self.old}..{self.new}>"
+        return f"<Diff {self.old or ''}..{self.new}>"
 
     def __iter__(self) -> Iterator[EntityChange]:
         for part in self.columns():
-            names = [
-                _NAMES.get(n, n) if part.kind == "edge" else n for n in part.after.schema.names
-            ]
-            for start in range(0, len(part.ids), _BATCH):
-                ids, operations, before, after = (
-                    each.slice(start, _BATCH).to_pylist()
-                    for each in (
-                        part.ids,
-                        part.operations,
-                        part.before.rename_columns(names),
-                        part.after.rename_columns(names),
-                    )
-                )
-                for id, operation, was, now in zip(ids, operations, before, after, strict=True):
-                    yield EntityChange(
-                        part.kind,
-                        part.type,
-                        id,
-                        operation,
-                        None if operation == "insert" else was,
-                        None if operation == "delete" else now,
-                    )
+            yield from entity_changes(part)
 
     def columns(self) -> Iterator[ColumnChanges]:
         """The changes by columns, one type after the other."""
         for type in changed_types(self._old, self._new):
-            kind: EntityKind = "edge" if isinstance(type, EdgeType) else "node"
-            if kind in self._kinds and (self._types is None or type.name in self._types):
-                part = self._of(type, kind)
+            if self._filter.wants(type):
+                changes = table_changes(type, self._old, self._new)
+                part = column_changes(type, changes, self._filter.ops)
                 if len(part.ids):
                     yield part
 
@@ -185,25 +163,6 @@ class Diff:
             counts = [operations.count(operation) for operation in OPERATIONS]
             found.append(TypeSummary(part.kind, part.type, *counts))
         return DiffSummary(tuple(found))
-
-    def _of(self, type: NodeType | EdgeType, kind: EntityKind) -> ColumnChanges:
-        changes = table_changes(type, self._old, self._new)
-        ids = ordered_union(changes.before["id"], changes.after["id"])
-        names = compared_columns(type)
-        before, was = aligned(changes.before, ids)
-        after, is_ = aligned(changes.after, ids)
-        place = np.where(~was, 0, np.where(is_, 1, 2))
-        wanted = np.isin(place, [OPERATIONS.index(operation) for operation in self._ops])
-        operations = pa.array(OPERATIONS, pa.utf8()).take(pa.array(place))
-        mask = pa.array(wanted)
-        return ColumnChanges(
-            kind,
-            type.name,
-            ids.filter(mask),
-            operations.filter(mask),
-            before.select(names).filter(mask),
-            after.select(names).filter(mask),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,31 +179,123 @@ class DiffSummary:
         return {"types": [each.to_dict() for each in self.types]}
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeFilter:
+    """Which changes somebody wants: kinds and operations in their order, and types; None is all."""
+
+    kinds: tuple[EntityKind, ...] = KINDS
+    types: tuple[str, ...] | None = None
+    ops: tuple[Operation, ...] = OPERATIONS
+
+    def wants(self, type: NodeType | EdgeType) -> bool:
+        """True when changes of a type are wanted."""
+        return kind_of(type) in self.kinds and (self.types is None or type.name in self.types)
+
+
+def change_filter(
+    catalog: Catalog,
+    kinds: Collection[str] | None,
+    types: Collection[str] | None,
+    ops: Collection[str] | None = None,
+) -> ChangeFilter:
+    """What a caller wants, checked.
+
+    Raises:
+        UsageError: There is no such kind or operation.
+        NotFound: There is no such type.
+    """
+    return ChangeFilter(
+        _one_of("kind", kinds, KINDS),
+        _known_types(catalog, types),
+        _one_of("operation", ops, OPERATIONS),
+    )
+
+
+def kind_of(type: NodeType | EdgeType) -> EntityKind:
+    """`node` or `edge`."""
+    return "edge" if isinstance(type, EdgeType) else "node"
+
+
+def column_changes(
+    type: NodeType | EdgeType, changes: RowChanges, ops: Collection[Operation]
+) -> ColumnChanges:
+    """Changes of a table in the order of ids, with just some operations."""
+    ids = ordered_union(changes.before["id"], changes.after["id"])
+    names = compared_columns(type)
+    before, was = aligned(changes.before, ids)
+    after, is_ = aligned(changes.after, ids)
+    place = np.where(~was, 0, np.where(is_, 1, 2))
+    wanted = np.isin(place, [OPERATIONS.index(operation) for operation in ops])
+    operations = pa.array(OPERATIONS, pa.utf8()).take(pa.array(place))
+    mask = pa.array(wanted)
+    return ColumnChanges(
+        kind_of(type),
+        type.name,
+        ids.filter(mask),
+        operations.filter(mask),
+        before.select(names).filter(mask),
+        after.select(names).filter(mask),
+    )
+
+
+def entity_changes(part: ColumnChanges) -> Iterator[EntityChange]:
+    """Changes one by one."""
+    names = [_NAMES.get(n, n) if part.kind == "edge" else n for n in part.after.schema.names]
+    for start in range(0, len(part.ids), _BATCH):
+        ids, operations, before, after = (
+            each.slice(start, _BATCH).to_pylist()
+            for each in (
+                part.ids,
+                part.operations,
+                part.before.rename_columns(names),
+                part.after.rename_columns(names),
+            )
+        )
+        for id, operation, was, now in zip(ids, operations, before, after, strict=True):
+            yield EntityChange(
+                part.kind,
+                part.type,
+                id,
+                operation,
+                None if operation == "insert" else was,
+                None if operation == "delete" else now,
+            )
+
+
+def _texts(what: str, given: Collection[str] | None) -> tuple[str, ...] | None:
+    """What a filter names; one name may stand alone."""
+    if given is None or isinstance(given, str):
+        return None if given is None else (given,)
+    if not isinstance(given, Iterable) or not all(isinstance(each, str) for each in given):
+        raise UsageError(f"{what}s are given by their names, not as {show(given)}")
+    return tuple(given)
+
+
 def _one_of(what: str, given: Collection[str] | None, known: Sequence[Any]) -> tuple[Any, ...]:
-    if isinstance(given, str):
-        given = (given,)
+    given = _texts(what, given)
     for each in given or ():
         if each not in known:
             raise UsageError(f"`{each}` is no {what}; there are {', '.join(known)}")
     return tuple(known) if given is None else tuple(each for each in known if each in given)
 
 
-def _known_types(state: GraphState, given: Collection[str] | None) -> frozenset[str] | None:
-    if given is None:
+def _known_types(catalog: Catalog, given: Collection[str] | None) -> tuple[str, ...] | None:
+    chosen = _texts("type", given)
+    if chosen is None:
         return None
-    names = [type.name for type in state.repository.catalog.tables()]
-    chosen = (given,) if isinstance(given, str) else tuple(given)
+    names = [type.name for type in catalog.tables()]
     for each in chosen:
         if each not in names:
             hint = did_you_mean(each, names)
             raise NotFound(f"the graph has no type `{each}`" + (f"; {hint}" if hint else ""))
-    return frozenset(chosen)
+    return tuple(sorted(set(chosen)))
 
 
 def _is_same(left: Any, right: Any) -> bool:
-    if (left is None) != (right is None):
-        return False
-    return left is None or left == right or not unequal(pa.array([left]), pa.array([right])).any()
+    """Typed equality of two values of one property; NaN equals NaN."""
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_is_same, left, right))
+    return bool(left == right or (left != left and right != right))
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:

@@ -18,15 +18,13 @@ from omnigraph.merge.combine import Settling
 from omnigraph.pipeline.engine import check_wanted
 from omnigraph.pipeline.key_sets import buckets_of
 from omnigraph.pipeline.scratch import Site, TableAt, packed
-from omnigraph.storage.change_parts import PLACES, Portion, read_places
-from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID
+from omnigraph.storage.change_parts import Portion, read_places
 from omnigraph.storage.tables import TableSnapshot
+from omnigraph.writes.delta import old_columns, old_schema
 
 Type = NodeType | EdgeType
 #: True for rows in a new place, false for rows that are no longer in their place.
 FRESH = "fresh"
-#: What is known of our rows.
-OUR_PLACES = pa.schema([("id", pa.utf8()), (ROW_ID, pa.uint64()), (ROW_ADDRESS, pa.uint64())])
 
 
 @dataclass(frozen=True)
@@ -94,16 +92,15 @@ class DivideTask:
 def divide(task: DivideTask) -> dict[int, str]:
     """Divide the rows of some fragments; returns where those of each bucket are."""
     site, plan = task.merge.site, task.merge.plans[task.type]
+    check_wanted()
     if task.step is None:
-        found = task.merge.ours(task.type).read(["id"], places=True, fragments=task.portion.written)
-        rows = found.select(OUR_PLACES.names).cast(OUR_PLACES)
+        type, table = task.merge.type(task.type), task.merge.ours(task.type)
+        found = table.read(old_columns(type), places=True, fragments=task.portion.fragments)
+        rows = found.select(old_schema(type).names).cast(old_schema(type))
     else:
-        old, new = (site.open_at(table) for table in plan.steps[task.step])
-        parts = [marked(PLACES.empty_table(), False)]
-        for gone, fresh in read_places(old, new, task.portion):
-            check_wanted()
-            parts += [marked(gone, False), marked(fresh, True)]
-        rows = pa.concat_tables(parts)
+        old, new = plan.steps[task.step]
+        table = site.open_at(new if task.portion.is_fresh else old)
+        rows = marked(read_places(table, task.portion), task.portion.is_fresh)
     name = f"places-{task.type}"
     return {bucket: site.put(name, packed(part)) for bucket, part in in_buckets(rows, plan.buckets)}
 

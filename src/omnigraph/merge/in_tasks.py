@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph import failpoints
 from omnigraph.errors import MergeConflicts, Violation
@@ -36,9 +37,9 @@ from omnigraph.merge.rows import RowChanges
 from omnigraph.merge.three_way import RowConflict
 from omnigraph.pipeline.engine import Engine, Progress
 from omnigraph.pipeline.load import BulkChange
-from omnigraph.pipeline.scratch import Site, TableAt, packed
+from omnigraph.pipeline.scratch import Site, TableAt, packed, unpacked
 from omnigraph.storage.bulk import WrittenFile
-from omnigraph.storage.change_parts import Portion
+from omnigraph.storage.change_parts import Portion, grouped
 from omnigraph.storage.table_ref import TableRef
 from omnigraph.storage.tables import TableSnapshot
 from omnigraph.writes.request import Change, TableOutcome
@@ -204,6 +205,7 @@ class InTasks(Combination):
             bucket,
             self._steps.get(key, tuple(() for _ in plan.steps)),
             self._ours.get(key, ()) if plan.divides_ours else None,
+            name not in self.base.overlay,
             self._overlays.get(key),
             mine(self.base.doubts.get(name, {})),
             mine(self.pins.get(name, {})),
@@ -279,6 +281,14 @@ class InTasks(Combination):
             listed += [of_row(type, one) for one in every[: MOST_LISTED - len(listed)]]
         return listed
 
+    def _is_changed(self, type: Type, id: str) -> bool:
+        (bucket,) = _by_bucket({id: None}, self._site.plans[type.name].buckets)
+        made = self._made.get((type.name, bucket))
+        if made is None or made.ids is None:
+            return False
+        ids = unpacked(self._site.site.get(made.ids, bytes))["id"]
+        return bool(pc.is_in(pa.scalar(id), ids.combine_chunks()).as_py())
+
     # --- rules ---
 
     def _violations(self, deltas: Mapping[str, Change]) -> Sequence[Violation]:
@@ -329,14 +339,8 @@ class InTasks(Combination):
 
 def _all_of(table: TableSnapshot, most_rows: int) -> list[Portion]:
     """All fragments of a table, some at a time."""
-    found: list[Portion] = []
-    for fragment in table.fragments().values():
-        if found and found[-1].rows + fragment.rows <= most_rows:
-            last = found.pop()
-            found.append(Portion((*last.written, fragment.id), rows=last.rows + fragment.rows))
-        else:
-            found.append(Portion((fragment.id,), rows=fragment.rows))
-    return found
+    rows = {state.id: state.rows for state in table.fragments().values()}
+    return [Portion(True, ids) for ids in grouped(list(rows), rows, most_rows)]
 
 
 def _by_bucket(entries: Mapping[Any, Any], buckets: int) -> dict[int, dict[Any, Any]]:

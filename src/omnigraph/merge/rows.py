@@ -15,9 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.compute.arrays import as_arrow, as_numpy, rows_where
 from omnigraph.compute.equality import unequal
 
 Bools = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,12 @@ class RowChanges:
 
     @cached_property
     def ids(self) -> pa.Array:
-        """The ids of all rows that are there before or after, ascending."""
-        return ordered_union(self.before["id"], self.after["id"])
+        """The ids of all rows that are there after or before, each once."""
+        after = _array(self.after["id"])
+        if not self.before.num_rows or after.equals(_array(self.before["id"])):
+            return after
+        gone = without_ids(self.before.select(["id"]), after)["id"]
+        return pa.concat_arrays([after, *gone.chunks])
 
     @property
     def is_empty(self) -> bool:
@@ -54,26 +60,41 @@ def ordered_union(*columns: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def with_ids(rows: pa.Table, ids: pa.Array) -> pa.Table:
     """The rows that have one of some ids."""
-    return rows.filter(pc.is_in(rows["id"], value_set=ids))
+    return rows_where(rows, as_numpy(pc.is_in(rows["id"], value_set=ids)))
 
 
 def without_ids(rows: pa.Table, ids: pa.Array) -> pa.Table:
     """The rows that have none of some ids."""
-    return rows.filter(pc.invert(pc.is_in(rows["id"], value_set=ids))) if len(ids) else rows
+    return rows_where(rows, ~as_numpy(pc.is_in(rows["id"], value_set=ids))) if len(ids) else rows
+
+
+def places(ids: pa.Array, rows: pa.Table) -> Places:
+    """Where the rows with some ids are among others; -1 where there is none."""
+    known = _array(rows["id"])
+    if ids.equals(known):
+        return np.arange(len(ids))
+    if not len(ids) or not len(known):
+        return np.full(len(ids), -1)
+    found = pc.fill_null(pc.index_in(ids, value_set=known), -1)
+    return as_numpy(found).astype(np.int64)
+
+
+def taken(column: pa.ChunkedArray, at: Places) -> pa.ChunkedArray:
+    """The values at some places of a column, null where the place is -1.
+
+    Nothing is copied if the places follow each other.
+    """
+    if len(at) and at[0] >= 0 and (at[1:] - at[:-1] == 1).all():
+        return column.slice(int(at[0]), len(at))
+    missing = at < 0
+    return column.take(as_arrow(at, missing if missing.any() else None))
 
 
 def aligned(rows: pa.Table, ids: pa.Array) -> tuple[pa.Table, Bools]:
     """Rows in the order of some ids, null where there is none; and which are there."""
-    at = pc.index_in(ids, value_set=rows["id"].combine_chunks())
-    return rows.take(at), np.asarray(at.is_valid().to_numpy(zero_copy_only=False), bool)
-
-
-def differing(left: pa.Table, right: pa.Table, columns: Sequence[str]) -> Bools:
-    """In which rows two aligned tables differ."""
-    found = np.zeros(left.num_rows, bool)
-    for name in columns:
-        found |= unequal(left[name], right[name])
-    return found
+    at = places(ids, rows)
+    columns = [taken(column, at) for column in rows.columns]
+    return pa.Table.from_arrays(columns, rows.column_names), at >= 0
 
 
 def net(
@@ -87,16 +108,19 @@ def net(
         columns: What is compared.
         keep: Ids of rows that stay in the changes even so.
     """
-    ids = before["id"].filter(pc.is_in(before["id"], value_set=_array(after["id"])))
-    if not len(ids):
+    at = places(_array(before["id"]), after)
+    both = at >= 0
+    if not both.any():
         return RowChanges(before, after)
-    ids = _array(ids)
-    same = ~differing(aligned(before, ids)[0], aligned(after, ids)[0], columns)
+    differs = np.zeros(int(both.sum()), bool)
+    for name in columns:
+        differs |= unequal(taken(before[name], np.flatnonzero(both)), taken(after[name], at[both]))
     if keep:
-        kept = pc.is_in(ids, value_set=pa.array(list(keep), pa.utf8()))
-        same &= ~np.asarray(kept.to_numpy(zero_copy_only=False), bool)
-    unchanged = ids.filter(pa.array(same))
-    return RowChanges(without_ids(before, unchanged), without_ids(after, unchanged))
+        ids = _array(before["id"]).filter(as_arrow(both))
+        differs |= as_numpy(pc.is_in(ids, value_set=pa.array(list(keep), pa.utf8())))
+    kept_before, kept_after = np.ones(before.num_rows, bool), np.ones(after.num_rows, bool)
+    kept_before[both] = kept_after[at[both]] = differs
+    return RowChanges(rows_where(before, kept_before), rows_where(after, kept_after))
 
 
 def across(

@@ -16,8 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.compute.arrays import as_arrow, as_numpy
 from omnigraph.compute.equality import unequal
-from omnigraph.merge.rows import Bools, RowChanges, aligned, ordered_union
+from omnigraph.merge.rows import Bools, Places, RowChanges, places, taken
 
 Granularity = Literal["property", "row"]
 Side = Literal["base", "ours", "theirs"]
@@ -66,12 +67,14 @@ class Merged:
 
     Attributes:
         rows: Rows to put in the place of those with the same ids, or beside the others.
+        places: Where the ids of these rows are among the `ids_to_merge`.
         removed: Ids of rows to delete.
         conflicts: What is not settled. Such rows and columns are as on our side in `rows`.
         settled: What was a conflict, and is decided.
     """
 
     rows: pa.Table
+    places: Places
     removed: pa.Array
     conflicts: tuple[RowConflict, ...]
     settled: tuple[RowConflict, ...]
@@ -86,23 +89,28 @@ def three_way(
     prefer: Side | None = None,
     choices: Mapping[tuple[str, str | None], Choice] | None = None,
     pins: Mapping[str, Side] | None = None,
+    given: Mapping[tuple[str, str], Any] | None = None,
     doubts: Mapping[str, frozenset[str] | None] | None = None,
+    unchanged: Bools | None = None,
 ) -> Merged:
     """Merge what their side has changed since the base into ours.
 
     Args:
         theirs: What changed from the base to their side.
-        ours: The rows of our side that have one of the `ids_to_merge`.
+        ours: The rows of our side that have one of the `ids_to_merge`, without the `unchanged`.
         columns: What is compared and merged: all columns but the id.
         granularity: `property` merges columns one by one, `row` rows as a whole.
         prefer: The side that wins conflicts without a choice of their own.
         choices: How single conflicts are settled, by id and column.
         pins: Ids of rows that are taken from one side as they are there.
+        given: Values in place of those of all sides, by id and column, in rows that are merged.
         doubts: Ids of rows of which nobody can tell what the base was, in some columns, or in all
             (None): both sides count as changed.
+        unchanged: Which of the `ids_to_merge` are of rows that are known to be on our side as they
+            were in the base.
     """
     ids = ids_to_merge(theirs, doubts or (), pins or ())
-    merge = _Merge(theirs, ours, ids, columns)
+    merge = _Merge(theirs, ours, ids, columns, unchanged)
     merge.doubt(doubts or {})
     merge.compare(granularity)
     pinned = merge.pin(pins or {})
@@ -114,28 +122,43 @@ def three_way(
         else:
             merge.choose(cell, conflict.column, choice)
             settled.append(conflict)
-    rows, removed = merge.outcome()
-    return Merged(rows, removed, tuple(open_conflicts), tuple(settled))
+    merge.give(given or {})
+    rows, at, removed = merge.outcome()
+    return Merged(rows, at, removed, tuple(open_conflicts), tuple(settled))
 
 
 def ids_to_merge(theirs: RowChanges, *more: Iterable[str]) -> pa.Array:
     """The ids of rows that a merge looks at: those in the changes, and in `doubts` and `pins`."""
     others = [pa.array(list(ids), pa.utf8()) for ids in more]
-    return ordered_union(theirs.ids, *others) if any(map(len, others)) else theirs.ids
+    if not any(map(len, others)):
+        return theirs.ids
+    return pc.unique(pa.chunked_array([theirs.ids, *others]))
 
 
 class _Merge:
-    """The rows of all sides in one order, and which side each column of each row is taken from."""
+    """Where the rows are on all sides, and which side each column of each row is taken from."""
 
     def __init__(
-        self, theirs: RowChanges, ours: pa.Table, ids: pa.Array, columns: Sequence[str]
+        self,
+        theirs: RowChanges,
+        ours: pa.Table,
+        ids: pa.Array,
+        columns: Sequence[str],
+        unchanged: Bools | None,
     ) -> None:
         self.ids = ids
         self.columns = list(columns)
-        sides = [aligned(rows, ids) for rows in (ours, theirs.after, theirs.before)]
-        self.sides = [rows for rows, _ in sides]
-        self.there = [there for _, there in sides]
         count = len(ids)
+        self.sides = [ours, theirs.after, theirs.before]
+        self.at = [places(ids, rows) for rows in self.sides]
+        self.unchanged = np.zeros(count, bool) if unchanged is None else unchanged
+        if self.unchanged.any():
+            # These rows of ours are those of the base.
+            self.sides[_OURS] = pa.concat_tables([ours, theirs.before])
+            at_base = self.at[_BASE][self.unchanged]
+            assert (at_base >= 0).all(), "a row of the base is not there"
+            self.at[_OURS][self.unchanged] = at_base + ours.num_rows
+        self.there = [at >= 0 for at in self.at]
         self.doubtful = {name: np.zeros(count, bool) for name in columns}
         self.whole_doubt = np.zeros(count, bool)
         #: Which side a column is taken from, and which side says if there is a row.
@@ -152,11 +175,16 @@ class _Merge:
 
     def compare(self, granularity: Granularity) -> None:
         """Find what each side has changed, and take over what only theirs has."""
-        ours, theirs, base = self.sides
         has_ours, has_theirs, has_base = self.there
-        self.differs = {n: unequal(ours[n], theirs[n]) for n in self.columns}
-        changed_ours = {n: unequal(ours[n], base[n]) | self.doubtful[n] for n in self.columns}
-        changed_theirs = {n: unequal(theirs[n], base[n]) | self.doubtful[n] for n in self.columns}
+        # Only rows that are on two sides are compared; nobody asks about others.
+        changed_ours, changed_theirs, self.differs = {}, {}, {}
+        for name in self.columns:
+            mine = self._unequal(name, _OURS, _BASE, ~self.unchanged)
+            other = self._unequal(name, _THEIRS, _BASE)
+            differs = self._unequal(name, _OURS, _THEIRS, ~self.unchanged)
+            self.differs[name] = differs | (self.unchanged & other)
+            changed_ours[name] = mine | self.doubtful[name]
+            changed_theirs[name] = other | self.doubtful[name]
         any_ours = self._any(changed_ours) | self.whole_doubt
         any_theirs = self._any(changed_theirs) | self.whole_doubt
         both = has_ours & has_theirs
@@ -197,26 +225,27 @@ class _Merge:
     def conflicts(self, granularity: Granularity, settled: Bools) -> list[tuple[RowConflict, int]]:
         """All conflicts in the order of ids and columns, each with the place of its row."""
         found: list[tuple[int, int, RowConflict]] = []
-        whole = (self.rows_divergent | self.delete_vs_update) & ~settled
-        for place in np.flatnonzero(whole).tolist():
-            kind = self._kind(place)
-            if self.delete_vs_update[place]:
-                kind = "DeleteVsUpdate"
-            values = [self._row(side, place) for side in (_BASE, _OURS, _THEIRS)]
-            id = self.ids[place].as_py()
-            found.append((place, -1, RowConflict(kind, id, None, *values)))
+        whole = np.flatnonzero((self.rows_divergent | self.delete_vs_update) & ~settled)
+        if len(whole):
+            ids = self.ids.take(pa.array(whole)).to_pylist()
+            sides = [self._rows(side, whole) for side in (_BASE, _OURS, _THEIRS)]
+            for place, id, *values in zip(whole.tolist(), ids, *sides, strict=True):
+                kind = "DeleteVsUpdate" if self.delete_vs_update[place] else self._kind(place)
+                found.append((place, -1, RowConflict(kind, id, None, *values)))
         for order, name in enumerate(self.columns):
-            places = np.flatnonzero(self.divergent[name] & ~settled)
-            if not len(places):
+            at = np.flatnonzero(self.divergent[name] & ~settled)
+            if not len(at):
                 continue
-            at = pa.array(places)
-            ids = self.ids.take(at).to_pylist()
-            values = [self.sides[s][name].take(at).to_pylist() for s in (_BASE, _OURS, _THEIRS)]
+            ids = self.ids.take(as_arrow(at)).to_pylist()
+            values = [
+                taken(self.sides[side][name], self.at[side][at]).to_pylist()
+                for side in (_BASE, _OURS, _THEIRS)
+            ]
             cells = zip(*values, strict=True)
-            for place, id, cell in zip(places.tolist(), ids, cells, strict=True):
+            for place, id, cell in zip(at.tolist(), ids, cells, strict=True):
                 conflict = RowConflict(self._kind(place), id, name, *cell)
                 found.append((place, order, conflict))
-        found.sort(key=lambda item: item[:2])
+        found.sort(key=lambda item: (item[2].id, item[1]))
         return [(conflict, place) for place, _, conflict in found]
 
     def choose(self, place: int, column: str | None, choice: Choice) -> None:
@@ -237,33 +266,53 @@ class _Merge:
         else:
             self.picks[column][at] = SIDES.index(choice)
 
-    def outcome(self) -> tuple[pa.Table, pa.Array]:
-        """The rows that our side has to have, and the ids of those that it has to lose."""
+    def give(self, given: Mapping[tuple[str, str], Any]) -> None:
+        """Put values in the place of those of all sides."""
+        for place, id in self._places({id: None for id, _ in given}):
+            values = {column: value for (of, column), value in given.items() if of == id}
+            self.given.update({(place, column): value for column, value in values.items()})
+
+    def outcome(self) -> tuple[pa.Table, Places, pa.Array]:
+        """The rows that our side has to have, where, and the ids of those that it has to lose."""
         removed = self.there[_OURS] & ~self.present
         written = self.present & ~self.there[_OURS]
         for name in self.columns:
             moved = self.present & (self.picks[name] == _THEIRS) & self.differs[name]
             to_base = self.present & (self.picks[name] == _BASE)
             if to_base.any():
-                moved |= to_base & unequal(self.sides[_OURS][name], self.sides[_BASE][name])
+                moved |= self._unequal(name, _OURS, _BASE, to_base & ~self.unchanged)
+                # What was not there had no value.
+                new = np.flatnonzero(to_base & self.there[_OURS] & ~self.there[_BASE])
+                mine = taken(self.sides[_OURS][name], self.at[_OURS][new])
+                moved[new] = as_numpy(mine.is_valid())
             written |= moved
-        for place, _ in self.given:
-            written[place] = self.present[place]
-        at = pa.array(np.flatnonzero(written))
-        columns = {name: self._column(name, at, written) for name in self.columns}
-        rows = pa.table({"id": self.ids.take(at), **columns})
-        return rows, self.ids.filter(pa.array(removed))
+        for (place, name), value in self.given.items():
+            # A value that is there already is nothing to write.
+            at = self.at[_OURS][place : place + 1]
+            mine = taken(self.sides[_OURS][name], at)
+            if self.present[place] and unequal(pa.array([value], mine.type), mine)[0]:
+                written[place] = True
+        at = np.flatnonzero(written)
+        columns = {name: self._column(name, at) for name in self.columns}
+        ids = taken(pa.chunked_array([self.ids]), at)
+        return pa.table({"id": ids, **columns}), at, self.ids.filter(as_arrow(removed))
 
-    def _column(self, name: str, at: pa.Array, written: Bools) -> pa.ChunkedArray:
-        ours, theirs, base = (side[name].take(at) for side in self.sides)
-        picks = self.picks[name][written]
-        column = ours
-        for side, other in ((_THEIRS, theirs), (_BASE, base)):
-            if (picks == side).any():
-                column = _if_else(picks == side, other, column)
+    def _column(self, name: str, rows: Places) -> pa.ChunkedArray:
+        """The values of a column in some rows, each from the side that is picked."""
+        picks = self.picks[name][rows]
+        sides = [side for side in (_OURS, _THEIRS, _BASE) if (picks == side).any()]
+        chunks, at, start = [], np.zeros(len(rows), np.int64), 0
+        for side in sides:
+            values = self.sides[side][name]
+            here = np.flatnonzero(picks == side)
+            place = self.at[side][rows[here]]
+            at[here] = np.where(place < 0, -1, place + start)
+            chunks += values.chunks
+            start += len(values)
+        column = taken(pa.chunked_array(chunks, self.sides[_OURS][name].type), at)
         given = {place: value for (place, of), value in self.given.items() if of == name}
         if given:
-            order = {int(place): i for i, place in enumerate(np.flatnonzero(written))}
+            order = {place: i for i, place in enumerate(rows.tolist())}
             values = {order[place]: v for place, v in given.items() if place in order}
             column = _replaced(column, values)
         return column
@@ -274,6 +323,18 @@ class _Merge:
         for name in self.columns:
             self.picks[name][places] = side
 
+    def _unequal(self, name: str, one: int, other: int, where: Bools | None = None) -> Bools:
+        """In which rows two sides have different values; not in those that one of them lacks."""
+        both = self.there[one] & self.there[other]
+        rows = np.flatnonzero(both if where is None else both & where)
+        found = np.zeros(len(self.ids), bool)
+        if len(rows):
+            left, right = (
+                taken(self.sides[side][name], self.at[side][rows]) for side in (one, other)
+            )
+            found[rows] = unequal(left, right)
+        return found
+
     def _any(self, columns: Mapping[str, Bools]) -> Bools:
         found = np.zeros(len(self.ids), bool)
         for each in columns.values():
@@ -283,11 +344,12 @@ class _Merge:
     def _kind(self, place: int) -> str:
         return "DivergentUpdate" if self.there[_BASE][place] else "DivergentInsert"
 
-    def _row(self, side: int, place: int) -> dict[str, Any] | None:
-        if not self.there[side][place]:
-            return None
-        rows = self.sides[side].select(self.columns).slice(int(place), 1).to_pylist()
-        return dict(rows[0])
+    def _rows(self, side: int, places: Places) -> list[dict[str, Any] | None]:
+        """Whole rows of a side; None where it has none."""
+        at, there = self.at[side][places], self.there[side][places].tolist()
+        columns = {name: taken(self.sides[side][name], at) for name in self.columns}
+        rows = pa.table(columns).to_pylist() if columns else [{}] * len(places)
+        return [row if is_there else None for row, is_there in zip(rows, there, strict=True)]
 
     def _places(self, wanted: Mapping[str, Any]) -> list[tuple[int, str]]:
         if not wanted:
@@ -295,13 +357,6 @@ class _Merge:
         keys = pa.array(list(wanted), pa.utf8())
         at = pc.index_in(keys, value_set=self.ids).to_pylist()
         return [(p, id) for p, id in zip(at, wanted, strict=True) if p is not None]
-
-
-def _if_else(mask: Bools, left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values of one column where the mask is true, else of the other; of any type."""
-    count = len(mask)
-    both = pa.chunked_array([*left.chunks, *right.chunks], left.type)
-    return both.take(pa.array(np.where(mask, np.arange(count), np.arange(count) + count)))
 
 
 def _replaced(column: pa.ChunkedArray, values: Mapping[int, Any]) -> pa.ChunkedArray:

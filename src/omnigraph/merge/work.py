@@ -83,6 +83,9 @@ class MergeWork:
             # Another writer was faster: what was written on the state before is of no use.
             self._handed = False
             self._discard()
+        if not all(s.has(t) for t in view.catalog.tables() for s in (base.state, theirs)):
+            # A type that one side did not have yet.
+            return None
         changed = changed_tables(base, theirs, self.sizes)
         size = sum(part.size for part in changed)
         chosen = asked_for(self.where)
@@ -100,6 +103,10 @@ class MergeWork:
             made = combination.run(check)
         self._handed = self.writes and not made.conflicts
         return replace(made, more_settled=combination.more_settled)
+
+    def trial(self) -> MergeWork:
+        """See `Work`."""
+        return MergeWork(self.where, self.settings, False, self.sizes, self.progress)
 
     @property
     def folder(self) -> str:

@@ -33,10 +33,9 @@ from pyspark.sql.types import (
 )
 
 from omnigraph.diagnostics import did_you_mean
-from omnigraph.errors import NotFound, ResourceLimit, UsageError
+from omnigraph.errors import NotFound, ResourceLimit, StorageError, UsageError
 from omnigraph.history.manifest import MAIN, PublishedTable
 from omnigraph.history.repository import Repository
-from omnigraph.history.store import History
 from omnigraph.language.types import Scalar, ValueType
 from omnigraph.pipeline.export import fragment_groups, row_form
 from omnigraph.pipeline.json_rows import RowColumn
@@ -78,7 +77,6 @@ class Pinned:
         location: The graph.
         type: The type.
         branch: The branch that the commit is on.
-        identity: The lifetime of that branch.
         commit: The commit.
         table: The table's version.
         columns: All its columns.
@@ -89,7 +87,6 @@ class Pinned:
     location: str
     type: str
     branch: str
-    identity: str
     commit: str
     table: PublishedTable
     columns: tuple[RowColumn, ...]
@@ -145,12 +142,11 @@ def pin(
             raise NotFound(
                 _with_hint(f"there is no commit or tag `{commit}`", commit, tags)
             ) from None
-        branch, commit = found.branch, found.id
-        identity, state = history.branch_identity(branch)[0], history.state_at(found.id)
+        branch, commit, state = found.branch, found.id, history.state_at(found.id)
     else:
         repository.history.check_branch(branch)
         now = history.read(branch)
-        identity, commit, state = now.identity, now.head, now.state
+        commit, state = now.head, now.state
     table = state.by_name(type)
     if table is None:
         known = sorted(t.name for t in state.tables.values())
@@ -164,7 +160,7 @@ def pin(
     if where is not None:
         snapshot.check_predicate(where)
     location = str(repository.location)
-    return Pinned(location, type, branch, identity, commit, table, every, chosen, where)
+    return Pinned(location, type, branch, commit, table, every, chosen, where)
 
 
 def _with_hint(text: str, name: str, known: Iterable[str]) -> str:
@@ -216,8 +212,9 @@ class OmnigraphReader(DataSourceReader):
                 return
             try:
                 yield from self._batches(self._open(), partition.fragments)
-            finally:
-                self._check_branch()
+            except (NotFound, StorageError):
+                self._refuse_cleaned()
+                raise
 
     def _open(self) -> TableSnapshot:
         table = self.pinned.table
@@ -241,18 +238,13 @@ class OmnigraphReader(DataSourceReader):
                 for part in rows.combine_chunks().to_batches():
                     yield _fitted(part, names, schema)
 
-    def _check_branch(self) -> None:
-        """A branch of the same name, made later, has other tables under the same address."""
-        pinned = self.pinned
-        if pinned.table.branch is None:
-            return
-        history = History(Location(pinned.location))
-        try:
-            same = history.branch_identity(pinned.branch)[0] == pinned.identity
-        except NotFound:
-            same = False
-        if not same:
-            raise NotFound(f"the branch `{pinned.branch}` was deleted while it was read")
+    def _refuse_cleaned(self) -> None:
+        pinned, table = self.pinned, self.pinned.table
+        known = Tables(Location(pinned.location)).branches(table.path)
+        if table.branch is not None and table.branch not in known:
+            raise NotFound(
+                f"the branch `{pinned.branch}` was deleted and cleaned up while it was read"
+            )
 
 
 def _asked(pinned: Pinned, field: StructField) -> RowColumn:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from omnigraph.storage.kept import Part, Stamp, keep_arrays, map_arrays
 from omnigraph.storage.table_ref import TableRef
 
-#: What tells versions of tables apart: path, lifetime of the branch (if it is not main), version.
+#: What tells versions of tables apart: path, the branch's fork (None for main), version.
 TableKey = tuple[str, str | None, int]
 
 #: The files of so many versions of a table are kept.
@@ -33,7 +33,7 @@ class KeptColumns:
         self._folder = folder
         self._family = family(key)
         self._place = f"{folder}/{self._family}@{stamp}"
-        self._lifetimes = [] if key[1] is None else [key[1]]
+        self._forks = [] if key[1] is None else [key[1]]
         self.stamp = stamp
         try:
             self.names = set(os.listdir(self._place))
@@ -80,7 +80,7 @@ class KeptColumns:
         place = Path(self._place)
         if not self.names:
             self._forget_others()
-        if keep_arrays(place / name, arrays, name=name, lifetimes=self._lifetimes, **about):
+        if keep_arrays(place / name, arrays, name=name, forks=self._forks, **about):
             self.names.add(name)
         return sum(array.nbytes for array in arrays)
 
@@ -100,16 +100,14 @@ def is_flat(type: pa.DataType) -> bool:
 
 def family(key: TableKey) -> str:
     """The name that the files of all versions of a table share."""
-    path, lifetime, _ = key
-    branch = "" if lifetime is None else f"-{short(lifetime)}"
+    path, fork, _ = key
+    branch = "" if fork is None else f"-{short(fork)}"
     return f"{path.replace('/', '-')}{branch}"
 
 
 def ref_of(key: Sequence[Any]) -> TableRef:
     """The table, or the branch of it, that a key is of."""
-    path, lifetime = key[:2]
-    # As `query.source` writes them: the name of a table's branch, and a lifetime of a branch.
-    return TableRef(path, None if lifetime is None else lifetime.partition(" ")[0])
+    return TableRef(key[0], key[1])
 
 
 def short(text: str) -> str:

@@ -153,11 +153,11 @@ class Shapes:
             for side in sides
             for array in (side.starts, side.lists.neighbours, side.lists.edges)
         ]
-        lifetimes = [key[1] for key in tables.keys if key[1] is not None]
+        forks = [key[1] for key in tables.keys if key[1] is not None]
         about = {
             "keys": tables.keys,
             "stamps": tables.stamps,
-            "lifetimes": lifetimes,
+            "forks": forks,
             "is_set": shape.out.packed.is_set,
         }
         if keep_arrays(self._folder / _file_name(tables), arrays, **about):

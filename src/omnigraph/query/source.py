@@ -29,12 +29,9 @@ _KEPT_AT_ONCE = 16 << 20
 class Source:
     """One state of the graph, for one query."""
 
-    def __init__(
-        self, repository: Repository, state: ManifestState, identity: str, caches: Caches
-    ) -> None:
+    def __init__(self, repository: Repository, state: ManifestState, caches: Caches) -> None:
         self._repository = repository
         self._state = state
-        self._identity = identity
         self._caches = caches
         self._images: dict[str, TableImage] = {}
         self._topologies: dict[str, Topology] = {}
@@ -128,6 +125,4 @@ class Source:
     def _key(self, type: str) -> TableKey:
         table = self._state.by_name(type)
         assert table is not None
-        # A branch of the same name, made later, has other tables under the same address.
-        lifetime = None if table.branch is None else f"{table.branch} {self._identity}"
-        return table.path, lifetime, table.version
+        return table.path, table.branch, table.version

@@ -212,7 +212,7 @@ def with_blobs(
         start = stop
 
 
-def with_tokens(snapshot: TableSnapshot, rows: pa.Table, row_ids: Sequence[int]) -> pa.Table:
+def with_tokens(snapshot: TableSnapshot, rows: pa.Table, row_ids: pa.ChunkedArray) -> pa.Table:
     """Rows with texts that stand for the content of their blobs, in place of the descriptors.
 
     Equal texts mean equal values: a value that the table keeps is told by its digest, a reference
@@ -228,7 +228,7 @@ def with_tokens(snapshot: TableSnapshot, rows: pa.Table, row_ids: Sequence[int])
             continue
         tokens: list[str | None] = []
         place = rows.schema.get_field_index(column)
-        numbered = pa.table({column: rows[column], ROW_ID: pa.array(row_ids, pa.uint64())})
+        numbered = pa.table({column: rows[column], ROW_ID: row_ids})
         for batch in numbered.combine_chunks().to_batches():
             for part in with_blobs(snapshot, batch, _TOKEN_BYTES):
                 tokens += [_token(value) for value in part[column].to_pylist()]

@@ -14,15 +14,22 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.compute.arrays import as_numpy
+from omnigraph.compute.arrays import as_arrow, as_numpy, distinct, rows_where
 from omnigraph.compute.equality import unequal
-from omnigraph.storage.snapshot import TableSnapshot
-from omnigraph.storage.table_ref import OFFSET_BITS, ROW_ADDRESS, ROW_ID
+from omnigraph.storage.snapshot import FEW_ROWS, TableSnapshot
+from omnigraph.storage.table_ref import OFFSET_BITS, ROW_ADDRESS, ROW_ID, address
 
 RowIds = npt.NDArray[np.uint64]
 #: The column with the version that a row was written in; of merged rows it may look newer.
 LAST_UPDATED = "_row_last_updated_at_version"
 _FRAGMENT_BITS = np.uint64(OFFSET_BITS)
+_OFFSET_MASK = np.uint64((1 << OFFSET_BITS) - 1)
+_NONE = np.zeros(0, np.uint64)
+#: So many rows are found by their addresses, which Lance is told as text. For more, those of their
+#: fragments are read.
+_FEW_ADDRESSES = 1024
+#: Taking a row takes about as long as scanning so many.
+_SCANNED_FOR_TAKEN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +49,9 @@ class Changes:
     after_row_ids: RowIds
 
 
-def changes_between(old: TableSnapshot, new: TableSnapshot, columns: Sequence[str]) -> Changes:
+def changes_between(
+    old: TableSnapshot, new: TableSnapshot, columns: Sequence[str], *, compare: bool = True
+) -> Changes:
     """Compare two versions of a table.
 
     Args:
@@ -50,62 +59,56 @@ def changes_between(old: TableSnapshot, new: TableSnapshot, columns: Sequence[st
         new: A later version of the same table, or of a fork of it. If a version between them
             went back to an earlier one, then to one that `old` comes from, too.
         columns: What to read of the rows that differ.
+        compare: Leave out rows that were written again with equal values. Else there may be
+            some, for callers who compare the rows themselves.
     """
-    was, now = old.fragments(), new.fragments()
-    written = [fragment.id for name, fragment in now.items() if name not in was]
-    reduced = [name for name in now if name in was and was[name].deleted != now[name].deleted]
-    touched = [fragment.id for name, fragment in was.items() if name not in now]
-    touched += [was[name].id for name in reduced]
     wanted = list(dict.fromkeys(columns))
-    fresh = new.read([*wanted, LAST_UPDATED], places=True, fragments=written)
-    gone = old.read([LAST_UPDATED], places=True, fragments=touched)
-    left = [now[name].id for name in reduced]
-    still = new.read([], places=True, fragments=left)
-    back = ~np.isin(_numbers(still, ROW_ADDRESS), _numbers(gone, ROW_ADDRESS), assume_unique=True)
-    if back.any():
-        # A version between them went back to an earlier one: rows are no longer deleted.
-        places = pa.array(_numbers(still, ROW_ADDRESS)[back])
-        again = new.read([*wanted, LAST_UPDATED], places=True, fragments=left)
-        again = again.filter(pc.is_in(again[ROW_ADDRESS], value_set=places))
-        fresh = pa.concat_tables([fresh, again])
+    moves = moves_between(old, new)
+    gone = moves.gone([LAST_UPDATED, *wanted])
+    fresh = moves.fresh([LAST_UPDATED, *wanted])
+    return changes_of(old, new, gone, fresh, wanted, compare=compare)
+
+
+def changes_of(
+    old: TableSnapshot,
+    new: TableSnapshot,
+    gone: pa.Table,
+    fresh: pa.Table,
+    wanted: Sequence[str],
+    *,
+    compare: bool = True,
+) -> Changes:
+    """What changed between two versions, of rows or of all rows of some entities.
+
+    Args:
+        old: The older version.
+        new: The later one; see `changes_between`.
+        gone: The rows that are no longer where they were, with their places and `LAST_UPDATED`.
+        fresh: The rows that are where none was before.
+        wanted: What to read of the rows that differ.
+        compare: See `changes_between`.
+    """
     old_ids, fresh_ids = _numbers(gone, ROW_ID), _numbers(fresh, ROW_ID)
-    still_ids = np.union1d(fresh_ids, _numbers(still, ROW_ID))
-    removed = np.setdiff1d(old_ids, still_ids, assume_unique=True)
-    was_there, updated, went_back = written_again(
-        old.version,
-        (old_ids, _numbers(gone, LAST_UPDATED)),
-        (fresh_ids, _numbers(fresh, LAST_UPDATED)),
-    )
-    if went_back or (updated.any() and new.version > old.version + 1):
+    was_updated, was_there = _looked_up(old_ids, _numbers(gone, LAST_UPDATED), fresh_ids)
+    is_updated = _numbers(fresh, LAST_UPDATED)
+    # Merged rows may look newer, but never older: that is what went back.
+    went_back = was_there & (is_updated < was_updated)
+    updated = (was_there & (is_updated > old.version)) | went_back
+    if compare and (went_back.any() or (updated.any() and new.version > old.version + 1)):
         # The versions of merged rows are not exact: only their values tell.
         at = np.flatnonzero(updated)
         updated[at] = _differ(old, new, fresh_ids[at])
     is_after = ~was_there | updated
-    after = fresh.filter(pa.array(is_after)).select(wanted)
-    before_ids = np.concatenate([removed, fresh_ids[updated]])
-    return Changes(taken(old, before_ids, wanted), after, before_ids, fresh_ids[is_after])
-
-
-def written_again(
-    version: int, gone: tuple[RowIds, RowIds], fresh: tuple[RowIds, RowIds]
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], bool]:
-    """Tell rows that are new from those that were moved, or written again.
-
-    Args:
-        version: The older version.
-        gone: The row ids of rows that are no longer where they were, and when they were written.
-        fresh: The same of rows that are in a new place.
-
-    Returns:
-        Which of the fresh rows were there; which of these may have other values; and if some went
-        back to earlier values.
-    """
-    fresh_ids, is_updated = fresh
-    was_updated, was_there = _looked_up(*gone, fresh_ids)
-    # Merged rows may look newer, but never older: that is what went back.
-    went_back = was_there & (is_updated < was_updated)
-    updated = (was_there & (is_updated > version)) | went_back
-    return was_there, updated, bool(went_back.any())
+    is_before = ~_looked_up(fresh_ids, fresh_ids, old_ids)[1]
+    is_before |= _looked_up(fresh_ids[updated], fresh_ids[updated], old_ids)[1]
+    before = read_rows(old, rows_where(gone, is_before), wanted)
+    after = read_rows(new, rows_where(fresh, is_after), wanted)
+    return Changes(
+        before.select(wanted),
+        after.select(wanted),
+        _numbers(before, ROW_ID),
+        _numbers(after, ROW_ID),
+    )
 
 
 def relocated(
@@ -116,23 +119,158 @@ def relocated(
     Returns:
         Their addresses, and which of the rows are there.
     """
-    was, now = old.fragments(), new.fragments()
-    changed = [name for name in was if name not in now or was[name].deleted != now[name].deleted]
-    touched = [was[name].id for name in changed]
-    moved = np.isin(addresses >> _FRAGMENT_BITS, np.array(touched, np.uint64))
+    moves = moves_between(old, new)
+    left = np.concatenate([np.array(moves.vanished, np.uint64), moves.deleted >> _FRAGMENT_BITS])
+    moved = np.isin(addresses >> _FRAGMENT_BITS, left)
     known = np.ones(len(addresses), bool)
     if not moved.any():
         return addresses, known
-    candidates = [fragment.id for name, fragment in now.items() if name not in was]
-    candidates += [now[name].id for name in changed if name in now]
-    before = old.read([], places=True, fragments=touched)
-    after = new.read([], places=True, fragments=candidates)
-    row_ids = _looked_up(_numbers(before, ROW_ADDRESS), _numbers(before, ROW_ID), addresses[moved])
+    before, after = moves.gone(()), moves.fresh(())
+    row_ids = _looked_up(_numbers(before, ROW_ADDRESS), _numbers(before, ROW_ID), addresses)
     found = _looked_up(_numbers(after, ROW_ID), _numbers(after, ROW_ADDRESS), row_ids[0])
-    result = addresses.copy()
-    result[moved] = found[0]
-    known[moved] = row_ids[1] & found[1]
-    return result, known
+    # Others are where they were.
+    moved = row_ids[1]
+    return np.where(moved, found[0], addresses), ~moved | found[1]
+
+
+def unmoved(old: TableSnapshot, new: TableSnapshot, addresses: RowIds) -> npt.NDArray[np.bool_]:
+    """Which rows of a version are where they were in another one: these are the same rows.
+
+    Args:
+        old: Another version of the table, or of what it was forked from.
+        new: The version that has the rows.
+        addresses: Where they are there.
+    """
+    was, now = old.fragments(), new.fragments()
+    same = {state.id: was[name] for name, state in now.items() if name in was}
+    found = np.zeros(len(addresses), bool)
+    owners = addresses >> _FRAGMENT_BITS
+    for id in distinct(owners).tolist():
+        if id in same:
+            here = owners == id
+            before = _at_fragment(same[id].id, addresses[here] & _OFFSET_MASK)
+            found[here] = ~np.isin(before, old.deleted_rows(same[id].id))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Where rows may have gone, or come from, between two versions.
+
+    Attributes:
+        vanished: The fragments that only the old version has.
+        deleted: The addresses of rows that are deleted from fragments that both have.
+        written: The fragments that only the new version has.
+        restored: The addresses of rows that are back in fragments that both have: a version
+            between them went back to an earlier one.
+    """
+
+    old: TableSnapshot
+    new: TableSnapshot
+    vanished: Sequence[int]
+    deleted: RowIds
+    written: Sequence[int]
+    restored: RowIds
+
+    def gone(self, columns: Sequence[str]) -> pa.Table:
+        """The rows of the old version that are no longer where they were, with their places.
+
+        If they are few, with columns. Of many just the first column is read, which is cheap; most
+        of them may have been merged, and not be wanted.
+        """
+        return rows_at(self.old, self.vanished, self.deleted, self._cheap(self.old, columns))
+
+    def fresh(self, columns: Sequence[str]) -> pa.Table:
+        """The rows of the new version that are where none was before; see `gone`."""
+        return rows_at(self.new, self.written, self.restored, self._cheap(self.new, columns))
+
+    def _cheap(self, table: TableSnapshot, columns: Sequence[str]) -> Sequence[str]:
+        """The columns to read at once, see `gone`."""
+        fragments = self.vanished if table is self.old else self.written
+        addresses = self.deleted if table is self.old else self.restored
+        rows = {state.id: state.rows for state in table.fragments().values()}
+        are_few = sum(rows[id] for id in fragments) + len(addresses) <= FEW_ROWS
+        return columns if are_few else columns[:1]
+
+
+def moves_between(old: TableSnapshot, new: TableSnapshot) -> Moves:
+    """Find out where rows may have gone, or come from, between two versions."""
+    was, now = old.fragments(), new.fragments()
+    deleted, restored = [_NONE], [_NONE]
+    for name, state in now.items():
+        before = was.get(name)
+        if before is None or before.deleted == state.deleted:
+            continue
+        had, has = old.deleted_rows(before.id), new.deleted_rows(state.id)
+        # In one fragment the same row has the same offset.
+        had, has = had & _OFFSET_MASK, has & _OFFSET_MASK
+        deleted.append(_at_fragment(before.id, np.setdiff1d(has, had, assume_unique=True)))
+        restored.append(_at_fragment(state.id, np.setdiff1d(had, has, assume_unique=True)))
+    return Moves(
+        old,
+        new,
+        [fragment.id for name, fragment in was.items() if name not in now],
+        np.concatenate(deleted),
+        [fragment.id for name, fragment in now.items() if name not in was],
+        np.concatenate(restored),
+    )
+
+
+def _at_fragment(fragment: int, offsets: RowIds) -> RowIds:
+    return offsets + np.uint64(address(fragment, 0))
+
+
+def rows_at(
+    table: TableSnapshot, fragments: Sequence[int], addresses: RowIds, columns: Sequence[str]
+) -> pa.Table:
+    """All rows of some fragments, and rows at some addresses, with their places."""
+    parts = []
+    if len(addresses) > _FEW_ADDRESSES:
+        more = distinct(addresses >> _FRAGMENT_BITS).tolist()
+        rows = table.read(columns, places=True, fragments=more)
+        parts.append(rows.filter(pc.is_in(rows[ROW_ADDRESS], value_set=as_arrow(addresses))))
+    elif len(addresses):
+        listed = ", ".join(map(str, addresses.tolist()))
+        parts.append(table.read(columns, f"{ROW_ADDRESS} in ({listed})", places=True))
+    if fragments or not parts:
+        parts.append(table.read(columns, places=True, fragments=fragments))
+    return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
+
+
+def read_rows(table: TableSnapshot, places: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Read columns of rows whose places are known, with `_rowid`; in no certain order.
+
+    Fragments of which most rows are wanted are scanned, of others the rows are taken.
+
+    Args:
+        table: The table.
+        places: The columns `_rowid` and `_rowaddr`, and others.
+        columns: What to read.
+    """
+    wanted = [*columns, ROW_ID]
+    if set(columns) <= set(places.column_names):
+        return places.select(wanted)
+    row_ids, addresses = _numbers(places, ROW_ID), _numbers(places, ROW_ADDRESS)
+    if len(addresses) <= _FEW_ADDRESSES:
+        return rows_at(table, (), addresses, columns).select(wanted)
+    owners = addresses >> _FRAGMENT_BITS
+    rows = {state.id: state.rows for state in table.fragments().values()}
+    dense = [
+        id
+        for id, count in zip(*(part.tolist() for part in np.unique_counts(owners)), strict=True)
+        if count > FEW_ROWS and _SCANNED_FOR_TAKEN * count >= rows[id]
+    ]
+    parts = []
+    scanned = np.isin(owners, np.array(dense, np.uint64))
+    if dense:
+        found = table.read(columns, places=True, fragments=dense)
+        if found.num_rows > scanned.sum():
+            found = rows_where(found, np.isin(_numbers(found, ROW_ID), row_ids[scanned]))
+        parts.append(found.select(wanted))
+    left = row_ids[~scanned]
+    if len(left):
+        parts.append(_taken(table, left, columns).append_column(ROW_ID, as_arrow(left)))
+    return pa.concat_tables(parts)
 
 
 def _looked_up(
@@ -153,7 +291,7 @@ def _differ(old: TableSnapshot, new: TableSnapshot, row_ids: RowIds) -> npt.NDAr
         return np.ones(len(row_ids), bool)
     differs = np.zeros(len(row_ids), bool)
     names = new.schema.names
-    before, after = taken(old, row_ids, names), taken(new, row_ids, names)
+    before, after = _taken(old, row_ids, names), _taken(new, row_ids, names)
     for name in names:
         differs |= unequal(before[name], after[name])
     return differs
@@ -163,8 +301,7 @@ def _is_blob(field: pa.Field) -> bool:
     return b"lance-encoding:blob" in (field.metadata or {}) or "blob" in str(field.type).lower()
 
 
-def taken(table: TableSnapshot, row_ids: RowIds, columns: Sequence[str]) -> pa.Table:
-    """Read columns of rows by their row ids, of which there may be none."""
+def _taken(table: TableSnapshot, row_ids: RowIds, columns: Sequence[str]) -> pa.Table:
     if not len(row_ids):
         return table.read(list(columns), "false")
     return table.take(row_ids.tolist(), columns)

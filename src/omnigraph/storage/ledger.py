@@ -19,6 +19,7 @@ from lance.commit import CommitConflictError
 from lance.dataset import Session  # type: ignore[attr-defined]
 
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError
+from omnigraph.storage.branch_files import branch_details, branch_names
 from omnigraph.storage.datasets import at_home, open_dataset, settled
 from omnigraph.storage.forks import use_storage
 from omnigraph.storage.links import refuse_links_to
@@ -71,11 +72,12 @@ class LedgerVersion:
 class Ledger:
     """The ledger at one path, on any of its branches (None is main)."""
 
-    __slots__ = ("_path", "_session", "location")
+    __slots__ = ("_objects", "_path", "_session", "location")
 
     def __init__(self, location: Location, path: str) -> None:
         self.location = location
         use_storage()
+        self._objects = Objects.at(location)
         self._path = path
         self._session = Session(
             index_cache_size_bytes=_CACHE_BYTES, metadata_cache_size_bytes=_CACHE_BYTES
@@ -317,7 +319,7 @@ class Ledger:
                     return None
             # Again on a newer version it would drop rows that were published since.
             dataset.delete(obsolete, conflict_retries=0)
-            drop_versions(Objects.at(self.location), self._ref(base.branch), dataset, keep_versions)
+            drop_versions(self._objects, self._ref(base.branch), dataset, keep_versions)
         return self._as_version(base.branch, dataset, base.head, base.place)
 
     # --- branches ---
@@ -334,10 +336,18 @@ class Ledger:
                     raise
         raise AssertionError("unreachable")
 
+    def branch_names(self) -> list[str]:
+        """The names of the branches, ascending."""
+        return branch_names(self._objects, self._path)
+
+    def branch(self, name: str) -> Mapping[str, Any] | None:
+        """What Lance lists about one branch; None when there is none of this name."""
+        return branch_details(self._objects, self._path, name)
+
     def create_branch(self, name: str, source: str | None) -> None:
         """Fork the ledger; copies nothing. The caller has checked that the name is free."""
         # A caller that was paused and lost its lease finds one that somebody else made: this fails.
-        if name not in self.branches():
+        if self.branch(name) is None:
             clear_fork(self.location, self._path, name)
         with self._errors():
             self._open(source).create_branch(name)

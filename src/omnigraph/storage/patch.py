@@ -25,6 +25,9 @@ from omnigraph.storage.table_ref import OFFSET_BITS, ROW_ADDRESS, ROW_ID
 
 #: More rows than this that replace others get files of their own, and a mark; see `room`.
 SEVERAL_ROWS = 1_000
+#: In a table of so many rows, already so many rows that are written do, if some replace others.
+_LARGE_TABLE = 300_000
+_SOME_ROWS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +149,7 @@ def replacing_fragments(
     """
     dataset, branch = snapshot._dataset, snapshot.ref.branch
     count = 0 if row_ids is None else len(row_ids)
-    if count <= SEVERAL_ROWS:
+    if count <= SEVERAL_ROWS and not (count and needs_room(rows.num_rows, snapshot.count())):
         fragments = new_fragments(dataset, rows, branch)
         _keep_row_ids(fragments, row_ids)
         return fragments
@@ -158,6 +161,11 @@ def replacing_fragments(
         )
     more = new_fragments(dataset, rows[count:], branch) if rows.num_rows > count else []
     return [*replaced, *more]
+
+
+def needs_room(rows: int, table_rows: int) -> bool:
+    """True when rows of which some replace others get room in a large table; see `room`."""
+    return rows > _SOME_ROWS and table_rows > _LARGE_TABLE
 
 
 def _keep_row_ids(fragments: list[Any], row_ids: pa.ChunkedArray | None) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from lance import LanceDataset, LanceScanner
@@ -22,11 +23,13 @@ from omnigraph.compute.sql import is_in, literal, quoted
 from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.language.types import STRING, Scalar, ValueType
 from omnigraph.storage.datasets import at_home
+from omnigraph.storage.deletions import deleted_offsets
 from omnigraph.storage.finding import rows_with
 from omnigraph.storage.forks import refuse_fork
 from omnigraph.storage.fuzzy import similar_words, stems
 from omnigraph.storage.ids import MOST_ROWS, PLACES, IdCache
-from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID, TableRef
+from omnigraph.storage.objects import Objects
+from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID, TableRef, address
 from omnigraph.storage.version_file import next_row_id
 
 #: How the words of a full-text query are looked for: any of them, all of them, as a phrase, or
@@ -81,6 +84,7 @@ class TableSnapshot:
         "_fragments",
         "_ids",
         "_next_row_id",
+        "_objects",
         "_schema",
         "ref",
     )
@@ -90,11 +94,13 @@ class TableSnapshot:
         ref: TableRef,
         dataset: LanceDataset,
         ids: IdCache,
+        objects: Objects,
         added: pa.Table | None = None,
     ) -> None:
         self.ref = ref
         self._dataset = dataset
         self._ids = ids
+        self._objects = objects
         self._fragments: dict[str, FragmentState] | None = None
         self._schema: pa.Schema | None = None
         self._next_row_id: int | None = None
@@ -110,7 +116,7 @@ class TableSnapshot:
         """Another version of the same table."""
         with table_errors(self.ref):
             dataset = at_home(self.ref, self._dataset, version)
-        return TableSnapshot(self.ref, dataset, self._ids)
+        return TableSnapshot(self.ref, dataset, self._ids, self._objects)
 
     def private(self) -> TableSnapshot:
         """The same version for one thread alone.
@@ -156,6 +162,14 @@ class TableSnapshot:
                 fragment.fragment_id, metadata.physical_rows, signature
             )
         return found
+
+    def deleted_rows(self, fragment: int) -> npt.NDArray[np.uint64]:
+        """The addresses of the deleted rows of a fragment, ascending."""
+        with table_errors(self.ref):
+            found = self._dataset.get_fragment(fragment)
+            assert found is not None
+            offsets = deleted_offsets(self._objects, self.ref, self._dataset, found.metadata)
+        return offsets + np.uint64(address(fragment, 0))
 
     def indices(self) -> tuple[TableIndex, ...]:
         """The table's indexes by name."""

@@ -20,7 +20,8 @@ from lance import LanceDataset, LanceOperation, Transaction
 from lance.commit import CommitConflictError
 from lance.dataset import Session  # type: ignore[attr-defined]
 
-from omnigraph.errors import ReadSetConflict
+from omnigraph.errors import NotFound, ReadSetConflict
+from omnigraph.storage.branch_files import branch_details
 from omnigraph.storage.columns import NewColumn, stage_schema
 from omnigraph.storage.compaction import stage_compaction
 from omnigraph.storage.datasets import open_dataset, settled
@@ -84,7 +85,7 @@ class TableVersion:
 class Tables:
     """All tables of one graph."""
 
-    __slots__ = ("_committed", "_ids", "_opened", "_roots", "_session", "location")
+    __slots__ = ("_committed", "_ids", "_objects", "_opened", "_roots", "_session", "location")
 
     def __init__(self, location: Location) -> None:
         use_storage()
@@ -92,6 +93,7 @@ class Tables:
         self._session = Session(
             index_cache_size_bytes=_INDEX_BYTES, metadata_cache_size_bytes=_METADATA_BYTES
         )
+        self._objects = Objects.at(location)
         self._ids = IdCache()
         #: Versions that somebody holds, by path and number. None of branches: one of the same name,
         #: made later, has other tables under the same address.
@@ -106,10 +108,10 @@ class Tables:
     def open(self, ref: TableRef, version: int | None = None) -> TableSnapshot:
         """Open a version of a table; without one, its HEAD."""
         if version is None or ref.branch is not None:
-            return TableSnapshot(ref, self._open(ref, version), self._ids)
+            return TableSnapshot(ref, self._open(ref, version), self._ids, self._objects)
         found = self._opened.get((ref.path, version))
         if found is None:
-            found = TableSnapshot(ref, self._open(ref, version), self._ids)
+            found = TableSnapshot(ref, self._open(ref, version), self._ids, self._objects)
             self._opened[ref.path, version] = found
         return found
 
@@ -131,8 +133,7 @@ class Tables:
         """
         if known is None:
             return int(self._open(ref, None).version)
-        objects = Objects.at(self.location)
-        while not objects.missing([version_path(ref, known + 1)]):
+        while not self._objects.missing([version_path(ref, known + 1)]):
             known += 1
         return known
 
@@ -166,6 +167,22 @@ class Tables:
         with table_errors(TableRef(path)):
             return self._dataset(path).branches.list()
 
+    def has_branch(self, path: str, name: str) -> bool:
+        """True when a table has a branch of this name."""
+        return branch_details(self._objects, path, name) is not None
+
+    def origin(self, fork: TableRef) -> tuple[TableRef, int]:
+        """What a branch of a table was forked from, and at which version. It has later ones.
+
+        Raises:
+            NotFound: The table has no such branch.
+        """
+        assert fork.branch is not None
+        details = branch_details(Objects.at(self.location), fork.path, fork.branch)
+        if details is None:
+            raise NotFound(f"table {fork.path} has no branch {fork.branch}")
+        return TableRef(fork.path, details["parent_branch"]), int(details["parent_version"])
+
     def create_branch(self, source: TableRef, version: int, name: str) -> None:
         """Fork a table at a version. Copies nothing."""
         with table_errors(source):
@@ -179,6 +196,10 @@ class Tables:
         Raises:
             StorageError: A branch to `keep` was made from it; nothing was deleted.
         """
+        if not self.has_branch(path, name):
+            # Lance does not delete a branch that another one was made from.
+            clear_fork(self.location, path, name)
+            return
         with table_errors(TableRef(path, name)):
             dataset = self._dataset(path)
             known = dataset.branches.list()
@@ -197,10 +218,9 @@ class Tables:
         Fine when it is not listed. Unlike `delete_branch`, it spares branches below its name.
         """
         with table_errors(TableRef(path, name)):
-            dataset = self._dataset(path)
-            if name in dataset.branches.list():
+            if self.has_branch(path, name):
                 refuse_links_to(self.location, [TableRef(path, name).folder], last=True)
-                _delete_listed(dataset, name)
+                _delete_listed(self._dataset(path), name)
 
     # --- staging ---
 
@@ -298,7 +318,7 @@ class Tables:
         folder = snapshot.ref.folder
 
         def forget(version: int) -> None:
-            Objects.at(self.location).delete(f"{folder}/_versions/d{version}.manifest")
+            self._objects.delete(f"{folder}/_versions/d{version}.manifest")
 
         return stage_compaction(snapshot, rows_per_fragment=rows_per_fragment, forget=forget)
 
@@ -334,7 +354,7 @@ class Tables:
             made = settled(write.ref, made)
             self._learn_ids(write, made)
             if write.ref.branch is None:
-                opened = TableSnapshot(write.ref, made, self._ids, write._added)
+                opened = TableSnapshot(write.ref, made, self._ids, self._objects, write._added)
                 self._opened[write.ref.path, expected] = opened
                 self._committed.append(opened)
             return TableVersion(expected, write.transaction_id, int(made.count_rows()))

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from omnigraph import failpoints
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import (
     AlreadyExists,
     ConflictError,
     NotFound,
-    ReadSetConflict,
-    StorageError,
     UsageError,
 )
 from omnigraph.history.manifest import MAIN
-from omnigraph.history.names import check_name, check_new_branch, is_internal
+from omnigraph.history.names import check_name, check_new_branch
 from omnigraph.history.repository import Repository
 from omnigraph.history.store import BranchInfo
-from omnigraph.writes.recovery import reclaim_fork, resolved
+from omnigraph.writes.recovery import resolved
 
 
 def create_branch(repository: Repository, name: str, source: str = MAIN) -> BranchInfo:
@@ -41,7 +37,7 @@ def create_branch(repository: Repository, name: str, source: str = MAIN) -> Bran
 
 
 def delete_branch(repository: Repository, name: str) -> None:
-    """Delete a branch and its own versions of tables.
+    """Delete a branch. Its commits can be read by their ids until a cleanup.
 
     Raises:
         NotFound: There is no such branch.
@@ -59,23 +55,10 @@ def delete_branch(repository: Repository, name: str) -> None:
                 f" {'was' if len(children) == 1 else 'were'} made from it;"
                 f" delete {'it' if len(children) == 1 else 'those'} first"
             )
-        for other in (
-            b for b in (MAIN, *history.branch_names()) if b != name and not is_internal(b)
-        ):
-            if any(t.branch == name for t in history.read(other).state.tables.values()):
-                raise ConflictError(
-                    f"branch `{name}` cannot be deleted: branch `{other}` still reads its tables"
-                )
         _refuse_tagged(repository, name)
-        own = [t for t in history.read(name).state.tables.values() if t.branch == name]
         lock.check()
         history.delete_branch(name)
         failpoints.hit("branch.deleted")
-        # The branch is gone. What a death or a failure here leaves behind is reclaimed when the
-        # name is used again.
-        for table in own:
-            with suppress(StorageError, ReadSetConflict):
-                reclaim_fork(repository, lock, table.path, name)
 
 
 def _refuse_tagged(repository: Repository, name: str) -> None:

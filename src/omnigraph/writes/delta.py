@@ -12,6 +12,7 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.compute.arrays import as_numpy, rows_where
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.language.schema.arrow import table_schema
 from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, Patch, StagedWrite, Tables, TableSnapshot
@@ -41,6 +42,7 @@ class TableDelta:
         replaces_all: The table has no other rows afterwards than these.
         cascades: The edges at the nodes that go are gone by this write as well.
         strict: Rows must not take the place of others: those in `changed` are refused.
+        has_distinct_ids: No two rows that are written have the same id: nobody has to look.
     """
 
     type: NodeType | EdgeType
@@ -52,6 +54,7 @@ class TableDelta:
     replaces_all: bool = False
     cascades: bool = False
     strict: bool = False
+    has_distinct_ids: bool = False
 
     @staticmethod
     def of(
@@ -65,6 +68,7 @@ class TableDelta:
         replaces_all: bool = False,
         cascades: bool = False,
         strict: bool = False,
+        has_distinct_ids: bool = False,
     ) -> TableDelta:
         """Make a delta; what is left out is empty."""
         none = table_schema(type).empty_table()
@@ -79,6 +83,7 @@ class TableDelta:
             replaces_all,
             cascades,
             strict,
+            has_distinct_ids,
         )
 
     @cached_property
@@ -166,11 +171,11 @@ def split(
 ) -> TableDelta:
     """Make a delta of rows, by telling new ones from those that take the place of old ones."""
     at = pc.index_in(rows["id"].combine_chunks(), value_set=old["id"].combine_chunks())
-    known = pc.is_valid(at)
+    known = as_numpy(pc.is_valid(at))
     return TableDelta.of(
         type,
-        new=rows.filter(pc.invert(known)),
-        changed=rows.filter(known),
+        new=rows_where(rows, ~known),
+        changed=rows_where(rows, known),
         changed_from=old.take(at.drop_null()),
         removed=removed,
         replaces_all=replaces_all,

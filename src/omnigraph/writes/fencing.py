@@ -180,7 +180,8 @@ def publish(
     """Publish what became of an interrupted write."""
     lock.check()
     failpoints.hit("recovery.publishing")
-    repository.history.publish(base, commits, tables)
+    history = repository.history
+    history.publish(base, history.completed(base, commits), tables)
     failpoints.hit("recovery.published")
 
 

@@ -20,7 +20,7 @@ from msgspec import structs
 from omnigraph import failpoints
 from omnigraph.compute.ulids import mint_ulids, new_ulid
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError
-from omnigraph.history.manifest import Commit, PublishedTable
+from omnigraph.history.manifest import Commit, PublishedTable, id_marks
 from omnigraph.history.repository import Repository
 from omnigraph.history.store import BranchState
 from omnigraph.history.touched import Touched
@@ -90,6 +90,7 @@ def _can_share(prepared: Prepared) -> bool:
         item.staged is not None
         and item.staged.kind in ("append", "merge", "delete")
         and item.change.footprint is not None
+        and not item.makes_room
         for item in prepared.tables
     )
 
@@ -187,8 +188,9 @@ def _land_group(
         failpoints.hit("write.armed")
         commits = _effects(repository, lock, now, sidecar, group.jobs)
     except Exception as error:
+        failure = _reason(lock, error)
         for job in group.jobs:
-            job.failure = (sidecar, error)
+            job.failure = (sidecar, failure)
         return
     for job, commit in zip(group.jobs, commits, strict=True):
         job.outcome = WriteResult(commit, job.outcomes)
@@ -319,9 +321,11 @@ def _effects(
     confirmed: list[PlannedCommit] = []
     published: list[list[PublishedTable]] = []
     touched: list[Touched] = []
+    landed: list[list[StagedWrite]] = []
     for job, planned in zip(jobs, sidecar.commits, strict=True):
         done: list[SidecarTable] = []
         notes = iter(planned.tables)
+        landed.append([])
         for item in job.prepared.tables:
             lock.check()
             if item.ref in newest:
@@ -335,6 +339,7 @@ def _effects(
                 staged = repository.tables.in_room(staged)
             made = _commit_table(repository, lock, staged, next(notes))
             done.append(made)
+            landed[-1].append(staged)
             newest[item.ref] = as_published(made)
             if item.change.footprint is not None:
                 ids = tuple(set(_ids(item.change.footprint)))
@@ -345,12 +350,31 @@ def _effects(
     sidecar = sidecar.confirmed(tuple(confirmed))
     sidecar.store(repository.objects)
     failpoints.hit("write.confirmed")
-    commits = planned_commits(sidecar, now, published)
+    commits = repository.history.completed(now, planned_commits(sidecar, now, published))
+    commits = [
+        _with_notes(commit, job.prepared.tables, writes)
+        for commit, job, writes in zip(commits, jobs, landed, strict=True)
+    ]
     lock.check()
     failpoints.hit("write.publishing")
     repository.history.publish(now, commits, newest.values(), touched)
     failpoints.hit("write.published")
     return commits
+
+
+def _with_notes(
+    commit: Commit, tables: Sequence[PreparedTable], writes: Sequence[StagedWrite]
+) -> Commit:
+    """A commit that tells how many rows it has deleted, and which ids it has touched."""
+    deleted = sum(write.rows_deleted for write in writes)
+    ids: set[str] = set()
+    for item, write in zip(tables, writes, strict=True):
+        if write.kind == "indices":
+            continue
+        if item.change.footprint is None:
+            return structs.replace(commit, deleted=deleted)
+        ids.update(_ids(item.change.footprint))
+    return structs.replace(commit, deleted=deleted, touched=id_marks(ids))
 
 
 def _commit_table(
@@ -372,6 +396,17 @@ def _fork_and_stage(repository: Repository, item: PreparedTable) -> StagedWrite:
     staged = item.change.stage(repository.tables, repository.tables.open(item.ref))
     assert staged is not None
     return staged
+
+
+def _reason(lock: EffectLock, error: Exception) -> Exception:
+    """Why a write has failed: if it has lost its lease, others may have removed its files."""
+    if isinstance(error, StorageError):
+        try:
+            lock.check()
+        except ReadSetConflict as lost:
+            lost.__cause__ = error
+            return lost
+    return error
 
 
 def _settled(

@@ -16,6 +16,7 @@ from omnigraph.errors import NotFound, OmnigraphError, ReadSetConflict, StorageE
 from omnigraph.history.manifest import PublishedTable
 from omnigraph.history.repository import Repository
 from omnigraph.history.store import BranchState
+from omnigraph.storage.patch import needs_room
 from omnigraph.storage.rebase import rebased
 from omnigraph.storage.tables import StagedWrite, TableRef
 from omnigraph.writes.recheck import Reads, recheck
@@ -55,7 +56,13 @@ class PreparedTable:
     @property
     def makes_room(self) -> bool:
         """True when so many rows are replaced that a version of its own makes room for them."""
-        return self.change.kind == "merge" and self.change.outcome.replaced > MANY_ROWS
+        if self.change.kind != "merge":
+            return False
+        planned = self.change.outcome
+        written = planned.inserted + planned.replaced
+        return planned.replaced > MANY_ROWS or (
+            planned.replaced > 0 and needs_room(written, self.table.rows)
+        )
 
     @property
     def outcome(self) -> TableOutcome:
@@ -107,14 +114,13 @@ def _stage(repository: Repository, request: WriteRequest, base: BranchState) -> 
         if change.is_empty:
             continue
         table = view.published(name)
-        target = TableRef(table.path, base.native)
-        if table.branch == base.native:
+        if base.owns(table):
             staged = change.stage(repository.tables, view.table(name).snapshot)
             if staged is not None:
-                tables.append(PreparedTable(table, change, staged, target))
+                tables.append(PreparedTable(table, change, staged, table.ref))
         else:
             # Its files belong below the fork, which is made under the lock.
-            tables.append(PreparedTable(table, change, None, target))
+            tables.append(PreparedTable(table, change, None, TableRef(table.path, base.fork)))
     return Prepared(base, view.reads, tuple(tables), view.is_exact)
 
 

@@ -229,7 +229,7 @@ def reclaim_fork(repository: Repository, lock: EffectLock, path: str, name: str)
     The caller holds the effect lock.
     """
     keep: set[str] = set()
-    if name in repository.tables.branches(path):
+    if repository.tables.has_branch(path, name):
         history = repository.history
         for branch in (b for b in (MAIN, *history.branch_names()) if not is_internal(b)):
             tables = history.read(branch).state.tables.values()

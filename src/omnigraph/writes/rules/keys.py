@@ -129,7 +129,8 @@ def without(texts: pa.Array, others: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def repeated_texts(keys: pa.Table) -> pa.Table:
     """The keys that are there more than once, and the first part that has each."""
-    if keys.num_rows < 2 and not pc.any(pc.greater(keys["count"], 1)).as_py():
+    once = not pc.any(pc.greater(keys["count"], 1)).as_py()
+    if once and len(pc.unique(keys["text"])) == keys.num_rows:
         return keys.slice(0, 0).select(["text", "part"])
     counts = keys.group_by("text", use_threads=False).aggregate([("count", "sum"), ("part", "min")])
     counts = counts.filter(pc.greater(counts["count_sum"], 1))

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.compute.arrays import as_numpy
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.language.schema.catalog import Property
@@ -105,6 +106,12 @@ def is_proper(column: pa.ChunkedArray) -> pa.ChunkedArray:
         last = (_LAST_DAY + 1) * _DAY_MS - 1
         return _between(column.cast(pa.int64()), _FIRST_DAY * _DAY_MS, last)
     return pc.is_valid(column)
+
+
+def _is_finite(vectors: pa.Array) -> bool:
+    """True when all numbers in vectors are finite, and none is missing; nulls are no vectors."""
+    numbers = vectors.drop_null().flatten() if vectors.null_count else vectors.flatten()
+    return not numbers.null_count and bool(np.isfinite(as_numpy(numbers)).all())
 
 
 def _between(numbers: pa.ChunkedArray, first: int, last: int) -> pa.ChunkedArray:
@@ -207,14 +214,14 @@ class _Checker:
             self.refuse(property, broken, "range", lambda v: f"{show(v)} is outside of {span}")
 
     def check_vectors(self, property: Property, column: pa.ChunkedArray) -> None:
+        if all(_is_finite(chunk) for chunk in column.chunks):
+            return
         vectors = column.combine_chunks()
         valid = vectors.is_valid()
         numbers = vectors.drop_null().flatten()
         size = property.type.dimension
         # A null inside of a vector is NaN here.
         finite = np.isfinite(numbers.to_numpy(zero_copy_only=False)).reshape(-1, size).all(axis=1)
-        if finite.all():
-            return
         broken = np.zeros(len(vectors), bool)
         broken[np.flatnonzero(valid.to_numpy(zero_copy_only=False))] = ~finite
         self.refuse(property, pa.array(broken), "vector", _name_bad_number)

@@ -116,7 +116,7 @@ class _Check:
 
     def ids(self, delta: TableDelta) -> None:
         exists = delta.strict and delta.changed.num_rows > 0
-        if delta.rows.num_rows < 2 and not exists:
+        if (delta.rows.num_rows < 2 or delta.has_distinct_ids) and not exists:
             return
         keys = of_part(ids.id_keys(delta.rows))
         self.note(ids.repeated_ids(delta.type, keys), delta)

@@ -1,0 +1,131 @@
+"""GraphAt: a graph as it was at one commit, for all kinds of reads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from omnigraph.query.explain import Explanation
+from omnigraph.results import QueryResult
+from omnigraph.snapshots import Snapshot
+
+if TYPE_CHECKING:
+    from omnigraph.blobs import BlobStat, EntityKind
+    from omnigraph.graph import Graph
+    from omnigraph.pipeline.export import ByteSink, ExportResult
+    from omnigraph.storage.blobs import BlobStream, ByteRange
+
+
+class GraphAt:
+    """A graph as it was at one commit: everything that reads, and nothing that writes.
+
+    `Graph.at` returns it. It never changes, whatever others write.
+
+    Attributes:
+        snapshot: The tables at that commit.
+
+    Example:
+        >>> text = "query q() { match { $p: Person } return { count($p) as n } }"
+        >>> g.at("v1").query(text).scalar()
+        2
+    """
+
+    def __init__(self, graph: Graph, snapshot: Snapshot) -> None:
+        self._graph = graph
+        self.snapshot = snapshot
+
+    def __repr__(self) -> str:
+        return f"<{self._graph!r} at {self.commit}>"
+
+    @property
+    def commit(self) -> str:
+        """The id of the commit."""
+        return self.snapshot.commit
+
+    @property
+    def branch(self) -> str:
+        """The branch that the commit was made on."""
+        return self.snapshot.branch
+
+    def query(
+        self,
+        text: str,
+        *,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        time_limit: float | None = None,
+        memory_limit: int | None = None,
+        path: str | None = None,
+    ) -> QueryResult:
+        """Match a pattern and return what was asked for; see `Graph.query`."""
+        return self._graph.query(
+            text,
+            name=name,
+            params=params,
+            snapshot=self.snapshot,
+            time_limit=time_limit,
+            memory_limit=memory_limit,
+            path=path,
+        )
+
+    def explain(
+        self,
+        text: str,
+        *,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        analyze: bool = False,
+        path: str | None = None,
+    ) -> Explanation:
+        """Tell how a query is run; see `Graph.explain`."""
+        return self._graph.explain(
+            text, name=name, params=params, snapshot=self.snapshot, analyze=analyze, path=path
+        )
+
+    def read(
+        self, type: str, columns: list[str] | None = None, where: str | None = None
+    ) -> pa.Table:
+        """Read the rows of a node or edge type; see `Snapshot.read`."""
+        return self.snapshot.read(type, columns, where)
+
+    def count(self, type: str) -> int:
+        """How many rows a type had."""
+        return self.snapshot.count(type)
+
+    def read_blob(
+        self,
+        kind: EntityKind,
+        type: str,
+        id: str,
+        property: str,
+        *,
+        range: ByteRange | None = None,
+    ) -> BlobStream:
+        """Open the value of a Blob property as a stream; see `Graph.read_blob`."""
+        return self.snapshot._blob(kind, type, id, property, range)
+
+    def stat_blob(self, kind: EntityKind, type: str, id: str, property: str) -> BlobStat:
+        """Tell the size of a Blob value and where it is kept; see `Graph.stat_blob`."""
+        return self._graph.stat_blob(kind, type, id, property, commit=self.commit)
+
+    def export(
+        self,
+        target: str | os.PathLike[str] | ByteSink,
+        *,
+        format: Literal["jsonl", "parquet", "csv"] = "jsonl",
+        types: Sequence[str] | None = None,
+        engine: Literal["auto", "local", "spark"] = "auto",
+        overwrite: bool = False,
+    ) -> ExportResult:
+        """Write all nodes and edges to files; see `Graph.export`."""
+        return self._graph.export(
+            target,
+            format=format,
+            types=types,
+            commit=self.commit,
+            engine=engine,
+            overwrite=overwrite,
+        )

@@ -1,0 +1,128 @@
+"""`omnigraph history` and `omnigraph blame`: how one node or edge came to be as it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from omnigraph.cli.diff import terminal_look
+from omnigraph.cli.graphs import graph_and, graph_arguments, reading
+from omnigraph.cli.options import common_options
+from omnigraph.cli.output import Output
+from omnigraph.cli.text import one_line, table, width
+
+if TYPE_CHECKING:
+    from omnigraph.cli.changes_text import Look
+    from omnigraph.merge.blame import BlamedProperty
+    from omnigraph.merge.diff import EntityChange
+    from omnigraph.merge.entity_history import EntityVersion
+
+_LEAST_VALUE = 12
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  omnigraph history team.omni Person ada
+  omnigraph history team.omni Person ada --branch draft --limit 5
+  omnigraph history team.omni Person ada --json"""
+)
+@graph_arguments("TYPE", "ID")
+@click.option("--branch", metavar="BRANCH", default="main", help="Where. Default: main.")
+@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="At most so many.")
+@click.option("--full", is_flag=True, help="Cut no values, however long they are.")
+@common_options
+def history(
+    words: tuple[str, ...],
+    store: str | None,
+    branch: str,
+    limit: int | None,
+    full: bool,
+    as_json: bool,
+) -> None:
+    """Show all versions of a node or an edge.
+
+    The newest comes first. Each has its commit, time (UTC), actor and branch, and
+    what was changed. TYPE is a node or edge type, ID the id of a node or edge.
+    """
+    output = Output(json=as_json)
+    place, type, id = graph_and(words, store, "TYPE", "ID")
+    with reading(place) as graph:
+        # One more than is shown: the version before tells what the last one has changed.
+        most = limit if limit is None or output.json else limit + 1
+        found = graph.history(type, id, branch=branch, limit=most)
+        kind: Literal["node", "edge"] = "edge" if type in graph.catalog.edges else "node"
+    if output.json:
+        output.data([version.to_dict() for version in found])
+        return
+    look = terminal_look(full=full)
+    for number, version in enumerate(found[:limit]):
+        if number:
+            output.result("")
+        older = found[number + 1] if number + 1 < len(found) else None
+        for line in _version_lines(version, _change(kind, type, id, version, older), look):
+            output.result(line)
+    if limit is not None and len(found) > limit:
+        output.result("\n… and older ones; a greater --limit shows them")
+
+
+def _change(
+    kind: Literal["node", "edge"],
+    type: str,
+    id: str,
+    version: EntityVersion,
+    older: EntityVersion | None,
+) -> EntityChange:
+    from omnigraph.merge.diff import EntityChange
+
+    before = None if version.operation == "insert" or older is None else older.values
+    return EntityChange(kind, type, id, version.operation, before, version.values)
+
+
+def _version_lines(version: EntityVersion, change: EntityChange, look: Look) -> list[str]:
+    from omnigraph.cli.changes_text import commit_lines, value_lines
+
+    lines = commit_lines(version.commit, look, operation=version.operation)
+    return lines if version.operation == "delete" else [*lines, *value_lines(change, look)]
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  omnigraph blame team.omni Person ada
+  omnigraph blame team.omni Person ada --branch draft --json"""
+)
+@graph_arguments("TYPE", "ID")
+@click.option("--branch", metavar="BRANCH", default="main", help="Where. Default: main.")
+@common_options
+def blame(words: tuple[str, ...], store: str | None, branch: str, as_json: bool) -> None:
+    """Show which commit set each property, and who.
+
+    For each property of a node or an edge: its value, and the commit that has given
+    it this value, with its time (UTC) and actor.
+    """
+    output = Output(json=as_json)
+    place, type, id = graph_and(words, store, "TYPE", "ID")
+    with reading(place) as graph:
+        found = graph.blame(type, id, branch=branch)
+    if output.json:
+        output.data([each.to_dict() for each in found])
+    else:
+        output.table(_blame_table(found))
+
+
+def _blame_table(found: list[BlamedProperty]) -> str:
+    from omnigraph.cli.values_text import value_text
+    from omnigraph.results.terminal import cut
+
+    rows = [
+        [each.property, "", each.commit.id, f"{each.commit.time:%Y-%m-%d}", each.commit.actor or ""]
+        for each in found
+    ]
+    head = ["property", "value", "commit", "time", "actor"]
+    others = [max(len(name), *(len(row[i]) for row in rows)) for i, name in enumerate(head)]
+    room = max(_LEAST_VALUE, width() - sum(others) + len("value") - 2 * (len(head) - 1))
+    for row, each in zip(rows, found, strict=True):
+        row[1] = cut(one_line(value_text(each.value, 2 * room)), room)
+    return table(head, rows)

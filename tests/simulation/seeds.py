@@ -1,0 +1,68 @@
+"""Running seeds: one, with all that is needed to repeat it when it fails, or many in processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
+
+from tests.simulation.checks import check_run
+from tests.simulation.run import Run, Template
+
+#: Seeds that found a fault, which is mended since, and what it was. They always run.
+FOUND: dict[int, str] = {}
+
+
+class SeedFailed(AssertionError):
+    """A run that is not what it has to be."""
+
+
+def simulate(seed: int, template: Template) -> Run:
+    """Run a seed, and check what came of it.
+
+    Raises:
+        SeedFailed: It is not serial, or something failed that may not; tells the whole run.
+    """
+    with TemporaryDirectory(prefix="simulation-", ignore_cleanup_errors=True) as folder:
+        run = Run(seed, template, Path(folder, "graph"))
+        try:
+            with run.done() as graph:
+                check_run(run, graph)
+        except Exception as error:
+            raise SeedFailed(
+                f"{run.trace}\n\nseed {seed}: {type(error).__name__}: {error}\n"
+                f"repeat it with: pytest tests/simulation --seed {seed}"
+            ) from error
+        return run
+
+
+def failures(seeds: Iterable[int]) -> Iterator[tuple[int, str | None]]:
+    """Run seeds in as many processes as there are cores; gives each, and why it failed if so."""
+    cores = len(os.sched_getaffinity(0))
+    context = multiprocessing.get_context("forkserver")
+    with ProcessPoolExecutor(cores, mp_context=context, max_tasks_per_child=200) as pool:
+        waiting = iter(seeds)
+        # No more than a few at a time: whoever asks may stop at any one.
+        running = [pool.submit(_failure, seed) for seed in islice(waiting, cores * 2)]
+        while running:
+            yield running.pop(0).result()
+            running += [pool.submit(_failure, seed) for seed in islice(waiting, 1)]
+
+
+def _failure(seed: int) -> tuple[int, str | None]:
+    try:
+        simulate(seed, _own_template())
+    except SeedFailed as failed:
+        return seed, str(failed)
+    return seed, None
+
+
+@cache
+def _own_template() -> Template:
+    """The graph that the runs of this process begin with."""
+    return Template.make(Path(mkdtemp(prefix="simulation-template-")))
