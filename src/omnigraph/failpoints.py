@@ -37,6 +37,8 @@ POINTS: dict[str, str] = {
     "load.settled": "load: all files are written, the protocol does not have them yet",
     "merge.compared": "merge: what changed on their side is known, nothing is merged",
     "merge.combined": "merge: the rows are merged and checked, nothing is staged",
+    "tasks.merged": "merge in tasks: all buckets are written, no rule about them is checked",
+    "tasks.checked": "merge in tasks: the rules are checked, what is broken is not told yet",
     "recovery.listed": "recovery: a sidecar was found and read",
     "recovery.table_restoring": "recovery: before each table that is rolled back or fenced",
     "recovery.table_restored": "recovery: after each table that was rolled back",

@@ -665,7 +665,8 @@ class Graph:
         """
         from omnigraph.pipeline.engine import Silent
         from omnigraph.pipeline.load import LoadOptions
-        from omnigraph.pipeline.loader import Input, Where, load
+        from omnigraph.pipeline.loader import Input, load
+        from omnigraph.pipeline.where import Where
 
         repository = self._writable()
         repository.history.check_branch(branch)
@@ -835,6 +836,9 @@ class Graph:
         message: str | None = None,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
+        engine: Literal["auto", "local", "spark"] = "auto",
+        master: str | None = None,
+        spark: Any = None,
     ) -> MergeResult:
         """Merge a branch, or any commit, into a branch: in one commit with two parents.
 
@@ -853,6 +857,10 @@ class Graph:
             message: What for.
             if_commit: Merge only if this is the head of `into`.
             idempotency_key: Makes a repeated call give the first one's commit.
+            engine: `local` is this process, `spark` is Spark; `auto` takes what is done first. The
+                result is the same. Many changes are merged in tasks, which need little memory.
+            master: Where Spark runs, such as `local[*]` or `spark://host:7077`.
+            spark: A session of your own.
 
         Raises:
             MergeConflicts: The sides disagree; all conflicts are listed, nothing was written.
@@ -863,6 +871,8 @@ class Graph:
             'fast_forward'
         """
         from omnigraph.merge.apply import WriteOptions, merge, settling
+        from omnigraph.merge.work import MergeWork
+        from omnigraph.pipeline.where import Where
 
         settings = settling(granularity, prefer, resolutions)
         repository = self._repository if dry_run else self._writable()
@@ -870,15 +880,18 @@ class Graph:
         theirs = self._graph_state(source)
         if source == into:
             raise UsageError(f"the branch `{into}` cannot be merged into itself")
-        return merge(
-            repository,
-            theirs,
-            into,
-            settings,
-            name=f"`{source}`",
-            dry_run=dry_run,
-            options=WriteOptions(actor, message or f"merge {source}", if_commit, idempotency_key),
-        )
+        options = WriteOptions(actor, message or f"merge {source}", if_commit, idempotency_key)
+        where = Where(engine, master, spark)
+        with MergeWork(where, self._settings, writes=not dry_run) as work:
+            return merge(
+                repository,
+                theirs,
+                into,
+                replace(settings, work=work),
+                name=f"`{source}`",
+                dry_run=dry_run,
+                options=options,
+            )
 
     def revert(
         self,

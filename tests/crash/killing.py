@@ -14,9 +14,12 @@ from typing import Any
 
 import pytest
 
+from omnigraph.merge import in_tasks
 from omnigraph.pipeline import load
 
-#: By the name of a stage, what does the work of a task.
+#: By the name of a stage, what does the work of a task of a merge.
+MERGE_STAGES = {"comparing": "divide", "merging": "merge_bucket", "checking": "check_keys"}
+#: The same of loads.
 STAGES = {
     "reading and staging": "stage_part",
     "checking": "check_bucket",
@@ -79,8 +82,8 @@ def _is_first(marker: str) -> bool:
 
 
 @contextmanager
-def in_stages(incidents: Mapping[str, Incident]) -> Iterator[None]:
-    """Let something happen in stages of the loads of this process, also where Spark runs them."""
+def in_stages(incidents: Mapping[str, Incident], *, merges: bool = False) -> Iterator[None]:
+    """Let something happen in stages of loads, or merges, also where Spark runs them."""
     from pyspark import cloudpickle
 
     import tests.crash.killing as this
@@ -89,8 +92,9 @@ def in_stages(incidents: Mapping[str, Incident]) -> Iterator[None]:
     try:
         with pytest.MonkeyPatch.context() as patch:
             for label, incident in incidents.items():
-                name = STAGES[label]
-                patch.setattr(load, name, partial(incident, getattr(load, name)))
+                module: Any = in_tasks if merges else load
+                name = (MERGE_STAGES if merges else STAGES)[label]
+                patch.setattr(module, name, partial(incident, getattr(module, name)))
             yield
     finally:
         cloudpickle.unregister_pickle_by_value(this)

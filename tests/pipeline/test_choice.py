@@ -11,8 +11,13 @@ import pytest
 
 import omnigraph
 from omnigraph import Settings
-from omnigraph.pipeline import loader
-from omnigraph.pipeline.choice import SparkAtHand, faster_engine, spark_at_hand
+from omnigraph.pipeline import where
+from omnigraph.pipeline.choice import (
+    SparkAtHand,
+    faster_engine,
+    faster_to_merge,
+    spark_at_hand,
+)
 
 MB = 1_000_000
 
@@ -46,6 +51,22 @@ def test_files_that_cannot_be_cut_gain_nothing():
     spark = SparkAtHand(cores=8)
     assert faster_engine(1000 * MB, 1000 * MB, spark) == "local"
     assert faster_engine(1000 * MB, 500 * MB, spark) == "spark"
+
+
+@pytest.mark.parametrize(
+    "size,spark,expected",
+    [
+        # The same cores do it sooner without Spark.
+        (100_000 * MB, SparkAtHand(running=True, cores=2), "local"),
+        (1_000 * MB, SparkAtHand(cores=64), "local"),
+        (100_000 * MB, SparkAtHand(cores=64), "spark"),
+        (1_000 * MB, SparkAtHand(running=True, cores=64), "spark"),
+        (100 * MB, SparkAtHand(running=True, cores=64), "local"),
+        (200 * MB, SparkAtHand(cluster=True), "spark"),
+    ],
+)
+def test_where_a_large_merge_is_done_first(size, spark, expected):
+    assert faster_to_merge(size, 8, spark) == expected
 
 
 @pytest.fixture
@@ -97,7 +118,7 @@ def test_a_load_asks_with_the_sizes_of_its_files(plain, tmp_path):
         asked.append((size, largest))
         return "local"
 
-    plain.setattr(loader, "faster_engine", answer)
+    plain.setattr(where, "faster_engine", answer)
     graph.load(tmp_path / "in")
     assert asked == [(9 + 39, 9)]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -20,10 +21,9 @@ from omnigraph.merge.base import Base, common_base
 from omnigraph.merge.changes import GraphState, state_at
 from omnigraph.merge.combine import Combined, Settling, combine
 from omnigraph.merge.conflicts import Conflict, Key, describe_key, read_resolutions, refusal
-from omnigraph.writes.delta import TableDelta
 from omnigraph.writes.digests import request_digest
 from omnigraph.writes.protocol import write
-from omnigraph.writes.request import TableOutcome, WriteRequest
+from omnigraph.writes.request import Change, TableOutcome, WriteRequest
 from omnigraph.writes.view import View
 
 Outcome = Literal["already_up_to_date", "fast_forward", "merged", "reverted", "picked", "conflicts"]
@@ -46,6 +46,7 @@ class MergeResult:
         tables: How many rows of each type are new, replaced and gone.
         conflicts: What a dry run would leave to settle.
         settled: The conflicts that were settled, by a side or by a resolution.
+        more_settled: How many more were; a merge in tasks lists no more than 100,000.
     """
 
     outcome: Outcome
@@ -56,6 +57,7 @@ class MergeResult:
     tables: Mapping[str, TableOutcome]
     conflicts: tuple[Conflict, ...] = ()
     settled: tuple[Conflict, ...] = ()
+    more_settled: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Give the result as plain values."""
@@ -71,6 +73,7 @@ class MergeResult:
             },
             "conflicts": [c.to_dict() for c in self.conflicts],
             "settled": [c.to_dict() for c in self.settled],
+            "more_settled": self.more_settled,
         }
 
 
@@ -255,7 +258,7 @@ def apply(
         return _result(proposal, branch, None, start, combined)
     last: list[tuple[_Start, Combined]] = []
 
-    def prepare(view: View) -> Mapping[str, TableDelta]:
+    def prepare(view: View) -> Mapping[str, Change]:
         start, combined = _prepared(view, proposal, settings)
         last[:] = [(start, combined)]
         if combined.conflicts:
@@ -274,6 +277,7 @@ def apply(
         if_commit=options.if_commit,
         idempotency_key=options.idempotency_key,
         writer=proposal.verb,
+        is_long=settings.work is not None,
         request_digest=request_digest(
             options.idempotency_key, proposal.verb, proposal.request, settings.described
         ),
@@ -305,8 +309,9 @@ def _prepared(view: View, proposal: Proposal, settings: Settling) -> tuple[_Star
     known = {conflict.key for conflict in (*combined.conflicts, *combined.settled)}
     if not settings.resolutions.keys() <= known:
         # A broken rule is no conflict any more when another resolution mends it.
-        without = replace(settings, prefer=None, resolutions={})
-        every = combine(view, start.base, proposal.theirs, without, check=check)
+        with nullcontext() if settings.work is None else settings.work.trial() as work:
+            without = replace(settings, prefer=None, resolutions={}, work=work)
+            every = combine(view, start.base, proposal.theirs, without, check=check)
         _refuse_unknown(settings, known | {conflict.key for conflict in every.conflicts}, proposal)
     return start, combined
 
@@ -340,4 +345,5 @@ def _result(
         {name: delta.outcome for name, delta in combined.deltas.items()},
         combined.conflicts,
         combined.settled,
+        combined.more_settled,
     )

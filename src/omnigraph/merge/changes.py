@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import pyarrow as pa
 
@@ -22,7 +23,7 @@ from omnigraph.language.schema.arrow import table_schema
 from omnigraph.merge.ancestors import fork_point
 from omnigraph.merge.rows import RowChanges, across, net
 from omnigraph.storage.blobs import with_tokens
-from omnigraph.storage.changes import changes_between
+from omnigraph.storage.changes import Changes, changes_between
 from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID, TableRef
 from omnigraph.storage.tables import TableSnapshot
 
@@ -68,6 +69,11 @@ class GraphState:
 
     @cached_property
     def _opened(self) -> dict[str, TableSnapshot]:
+        return {}
+
+    @cached_property
+    def routes(self) -> dict[tuple[str, str, str], Route]:
+        """What is known of how changes since this state are found; see `route`."""
         return {}
 
     def rows(self, type: Type, ids: pa.Array) -> pa.Table:
@@ -125,24 +131,62 @@ def table_changes(type: Type, old: GraphState, new: GraphState) -> RowChanges:
     """
     if not (old.has(type) and new.has(type)):
         return RowChanges(_all_rows(type, old), _all_rows(type, new))
+    way = route(type, old, new)
+    found = [_changes(type, one.snapshot(type), other.snapshot(type)) for one, other in way.steps]
+    return joined(type, way.kind, found)
+
+
+RouteKind = Literal["none", "forward", "backward", "across"]
+
+
+@dataclass(frozen=True)
+class Route:
+    """Over which versions of a table what changed between two states is found.
+
+    Attributes:
+        kind: Nothing changed; it is one step, or one step turned round; or the two states are told
+            from a third one that both come from.
+        steps: From an earlier state to a later one.
+    """
+
+    kind: RouteKind
+    steps: tuple[tuple[GraphState, GraphState], ...]
+
+
+def route(type: Type, old: GraphState, new: GraphState) -> Route:
+    """How to find what changed in a table that both states have; see `table_changes`."""
+    key = (type.name, new.branch, new.commit)
+    if key not in old.routes:
+        old.routes[key] = _route(type, old, new)
+    return old.routes[key]
+
+
+def _route(type: Type, old: GraphState, new: GraphState) -> Route:
     before, after = old.table(type), new.table(type)
     if (before.ref, before.version) == (after.ref, after.version):
-        empty = change_schema(type).empty_table()
-        return RowChanges(empty, empty)
+        return Route("none", ())
+    forward, backward = Route("forward", ((old, new),)), Route("backward", ((new, old),))
     if before.ref == after.ref:
-        if before.version < after.version:
-            return _changes(type, old.snapshot(type), new.snapshot(type))
-        return _turned(_changes(type, new.snapshot(type), old.snapshot(type)))
+        return forward if before.version < after.version else backward
     origin = _origin(old, new)
     start = origin.table(type)
     if (start.ref, start.version) == (before.ref, before.version):
-        return _changes(type, old.snapshot(type), new.snapshot(type))
+        return forward
     if (start.ref, start.version) == (after.ref, after.version):
-        return _turned(_changes(type, new.snapshot(type), old.snapshot(type)))
-    source = origin.snapshot(type)
-    to_old = _changes(type, source, old.snapshot(type))
-    to_new = _changes(type, source, new.snapshot(type))
-    return across(to_old, to_new, compared_columns(type))
+        return backward
+    return Route("across", ((origin, old), (origin, new)))
+
+
+def joined(type: Type, kind: RouteKind, found: Sequence[RowChanges]) -> RowChanges:
+    """What changed between two states, of what changed in the steps of the route."""
+    if kind == "none":
+        empty = change_schema(type).empty_table()
+        return RowChanges(empty, empty)
+    if kind == "across":
+        to_old, to_new = found
+        return across(to_old, to_new, compared_columns(type))
+    (changes,) = found
+    return changes if kind == "forward" else RowChanges(changes.after, changes.before)
 
 
 def changed_types(old: GraphState, new: GraphState) -> Sequence[Type]:
@@ -170,7 +214,14 @@ def _all_rows(type: Type, state: GraphState) -> pa.Table:
 
 
 def _changes(type: Type, old: TableSnapshot, new: TableSnapshot) -> RowChanges:
-    found = changes_between(old, new, table_schema(type).names, compare=False)
+    names = table_schema(type).names
+    return as_row_changes(type, old, new, changes_between(old, new, names, compare=False))
+
+
+def as_row_changes(
+    type: Type, old: TableSnapshot, new: TableSnapshot, found: Changes
+) -> RowChanges:
+    """Changes between two versions of a table, told by entity id, without equal values."""
     before, after = (
         as_change_rows(type, snapshot, part.append_column(ROW_ID, as_arrow(row_ids)))
         for snapshot, part, row_ids in (
@@ -185,7 +236,3 @@ def _changes(type: Type, old: TableSnapshot, new: TableSnapshot) -> RowChanges:
         changes.after,
         as_numpy(changes.before[ROW_ADDRESS]),
     )
-
-
-def _turned(changes: RowChanges) -> RowChanges:
-    return RowChanges(changes.after, changes.before)

@@ -8,9 +8,10 @@ taken from that side.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,7 @@ from omnigraph.language import EdgeType, NodeType
 from omnigraph.language.schema.arrow import table_schema
 from omnigraph.language.schema.catalog import ENDS
 from omnigraph.language.values import ValueFault, coerce
-from omnigraph.merge.base import Base
+from omnigraph.merge.base import Base, Doubts
 from omnigraph.merge.changes import GraphState, as_change_rows, change_schema, compared_columns
 from omnigraph.merge.conflicts import (
     Conflict,
@@ -52,6 +53,7 @@ from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID
 from omnigraph.storage.tables import TableSnapshot
 from omnigraph.writes.delta import TableDelta, old_columns, old_schema
 from omnigraph.writes.reads import LookUp
+from omnigraph.writes.request import Change
 from omnigraph.writes.rules import Violations
 from omnigraph.writes.rules.write import check_write
 from omnigraph.writes.view import View
@@ -74,11 +76,13 @@ class Settling:
         granularity: Properties are merged one by one, or rows as a whole.
         prefer: The side that wins conflicts without a resolution of their own.
         resolutions: How single conflicts are settled.
+        work: Does large merges in tasks; None does all of them at once.
     """
 
     granularity: Granularity = "property"
     prefer: Literal["ours", "theirs"] | None = None
     resolutions: Resolutions = field(default_factory=dict)
+    work: Work | None = field(default=None, compare=False, repr=False)
 
     def choice(self, key: Key) -> Choice | None:
         """How a conflict is settled; None when it is not."""
@@ -92,11 +96,40 @@ class Settling:
 
 @dataclass(frozen=True)
 class Combined:
-    """What a merge does: changes by type, what is left to settle, and what was settled."""
+    """What a merge does: changes by type, what is left to settle, and what was settled.
 
-    deltas: Mapping[str, TableDelta]
+    `more_settled` is how many conflicts were settled that are not listed.
+    """
+
+    deltas: Mapping[str, Change]
     conflicts: tuple[Conflict, ...]
     settled: tuple[Conflict, ...]
+    more_settled: int = 0
+
+
+class Work(Protocol):
+    """Does large merges in tasks, with the same results."""
+
+    def combined(
+        self, view: View, base: Base, theirs: GraphState, settings: Settling, check: bool
+    ) -> Combined | None:
+        """Merge as `combine` does; None for a merge that is small enough to be done at once."""
+
+    def trial(self) -> AbstractContextManager[Work]:
+        """The same for a merge that writes nothing, beside this one."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The versions of a table that the rows of a merge come from.
+
+    With `is_exact` the rows of the base are those of its table, and not others in their place.
+    """
+
+    base: TableSnapshot
+    ours: TableSnapshot
+    theirs: TableSnapshot
+    is_exact: bool
 
 
 def combine(
@@ -111,34 +144,32 @@ def combine(
         settings: How it is done.
         check: Check the schema's rules; not needed when the outcome is their state.
     """
-    return _Combination(view, base, theirs, settings).run(check)
+    done = None
+    if settings.work is not None:
+        done = settings.work.combined(view, base, theirs, settings, check)
+    return done or Combination(view, base, theirs, settings).run(check)
 
 
-class _Combination:
+class Combination:
+    """Puts what changed on their side on top of ours, again and again until all is settled."""
+
     def __init__(self, view: View, base: Base, theirs: GraphState, settings: Settling) -> None:
         self.view = view
         self.base = base
         self.theirs = theirs
         self.settings = settings
-        self.changes = base.changes_to(theirs)
-        failpoints.hit("merge.compared")
         #: Rows that are taken from one side as they are there, and values that were given.
         self.pins: dict[str, dict[str, Side]] = {}
         self.given: dict[str, dict[tuple[str, str], Any]] = {}
+        self.changes: Mapping[str, RowChanges] = self._compared()
+        failpoints.hit("merge.compared")
 
     def run(self, check: bool) -> Combined:
+        """Merge; `check` is for the schema's rules."""
         settled: dict[Key, Conflict] = {}
         while True:
-            deltas: dict[str, TableDelta] = {}
-            conflicts: list[Conflict] = []
-            for type in self.view.catalog.tables():
-                if type.name not in self.changes and type.name not in self.pins:
-                    continue
-                delta, merged = self._merged(type)
-                if not delta.is_empty:
-                    deltas[type.name] = delta
-                conflicts += [self._of_row(type, found) for found in merged.conflicts]
-                settled |= {c.key: c for c in (self._of_row(type, f) for f in merged.settled)}
+            deltas, conflicts, decided = self._rows_merged()
+            settled |= {conflict.key: conflict for conflict in decided}
             broken = self._broken(deltas) if check else []
             # All of them, and not only up to the first that makes a difference.
             makes_difference = [self._settle(conflict) for conflict in broken]
@@ -151,44 +182,53 @@ class _Combination:
 
     # --- rows ---
 
+    def _compared(self) -> Mapping[str, RowChanges]:
+        """What changed on their side."""
+        return self.base.changes_to(self.theirs)
+
+    def _is_changed(self, type: Type, id: str) -> bool:
+        """True when a row has changed on their side."""
+        changes = self.changes.get(type.name)
+        return changes is not None and bool(pc.is_in(pa.scalar(id), changes.ids).as_py())
+
+    def _rows_merged(self) -> tuple[Mapping[str, Change], list[Conflict], list[Conflict]]:
+        """Merge the rows of all types: the changes, conflicts, and what is settled."""
+        deltas: dict[str, Change] = {}
+        conflicts: list[Conflict] = []
+        settled: list[Conflict] = []
+        for type in self.view.catalog.tables():
+            if type.name not in self.changes and type.name not in self.pins:
+                continue
+            delta, merged = self._merged(type)
+            if not delta.is_empty:
+                deltas[type.name] = delta
+            conflicts += [of_row(type, found) for found in merged.conflicts]
+            settled += [of_row(type, found) for found in merged.settled]
+        return deltas, conflicts, settled
+
     def _merged(self, type: Type) -> tuple[TableDelta, Merged]:
         pins = self.pins.get(type.name, {})
         doubts = self.base.doubts.get(type.name, {})
         changes = self._with_pinned(type, pins)
         ids = ids_to_merge(changes, doubts, pins)
-        old, same = self._found(type, changes, ids)
-        at = places(ids, old)
-        snapshot = self.view.table(type.name).snapshot
-        ours = _read(type, snapshot, rows_where(old, ~same))
-        choices = {
-            (id, None if property is None else physical(property, type)): _typed(type, key, choice)
-            for key, choice in self.settings.resolutions.items()
-            for kind, name, id, property in [key]
-            if name == type.name and kind not in _RULE_KINDS.values()
-        }
-        merged = three_way(
-            changes,
-            ours,
-            compared_columns(type),
-            granularity=self.settings.granularity,
-            prefer=self.settings.prefer,
-            choices=choices,
-            pins=pins,
-            given=self.given.get(type.name),
-            doubts=doubts,
-            unchanged=same[at] & (at >= 0) if len(same) else None,
+        found, same = self._found(type, changes, ids)
+        sides = Sides(
+            self.base.state.snapshot(type),
+            self.view.table(type.name).snapshot,
+            self.theirs.snapshot(type),
+            type.name not in self.base.overlay,
         )
-        rows = self._writable(type, merged.rows, changes, ours, snapshot)
-        replaced = at[merged.places]
-        delta = TableDelta.of(
+        return merged_rows(
             type,
-            new=rows_where(rows, replaced < 0),
-            changed=rows_where(rows, replaced >= 0),
-            changed_from=old.take(as_arrow(replaced[replaced >= 0])),
-            removed=with_ids(old, merged.removed),
-            has_distinct_ids=True,
+            sides,
+            changes,
+            found,
+            self.settings,
+            same=same,
+            pins=pins,
+            given=self.given.get(type.name, {}),
+            doubts=doubts,
         )
-        return delta, merged
 
     def _found(self, type: Type, changes: RowChanges, ids: pa.Array) -> tuple[pa.Table, Bools]:
         """Where rows with some ids are on our side, and which of them are as in the base.
@@ -232,55 +272,39 @@ class _Combination:
             pa.concat_tables([known.after, self.theirs.rows(type, more)]),
         )
 
-    def _writable(
-        self,
-        type: Type,
-        rows: pa.Table,
-        changes: RowChanges,
-        ours: pa.Table,
-        snapshot: TableSnapshot,
-    ) -> pa.Table:
-        """Merged rows with the values of their blobs, as they are written to a table."""
-        schema = table_schema(type)
-        columns = []
-        for column in schema:
-            values: Any = rows[column.name]
-            if values.type != column.type:
-                sources = [
-                    (self.theirs.snapshot(type), changes.after),
-                    (snapshot, ours),
-                    (self.base.state.snapshot(type), changes.before),
-                ]
-                values = _blob_values(column, values.combine_chunks(), sources)
-            columns.append(values)
-        return pa.Table.from_arrays(columns, schema=schema)
-
-    def _of_row(self, type: Type, found: RowConflict) -> Conflict:
-        property = None if found.column is None else _USER_NAMES.get(found.column, found.column)
-        if not isinstance(type, EdgeType):
-            property = found.column
-        base, ours, theirs = (_named(type, v) for v in (found.base, found.ours, found.theirs))
-        text = describe(found.kind, type.name, found.id, property, ours, theirs)
-        kind: Any = found.kind
-        return Conflict(kind, _kind(type), type.name, found.id, property, base, ours, theirs, text)
-
     # --- rules ---
 
-    def _broken(self, deltas: Mapping[str, TableDelta]) -> list[Conflict]:
-        """Find all rules that the merged rows would break."""
-        found = Violations(most=sys.maxsize)
-        # Files that are referred to already were allowed when that was written.
-        known = {uri for delta in deltas.values() for uri in _uris(delta)}
-        allowed = (*self.view.repository.external_blobs, *sorted(known))
-        check_write(self.view.catalog, deltas, self.view.table, found, external_blobs=allowed)
+    def _broken(self, deltas: Mapping[str, Change]) -> list[Conflict]:
+        """Find all rules that the merged rows would break; types, then ids in their order."""
+        order = {type.name: place for place, type in enumerate(self.view.catalog.tables())}
+
+        def place(found: Violation) -> tuple[Any, ...]:
+            return order[found.type or ""], found.id or "", found.rule, found.property or ""
+
         self._others = {}
         conflicts: dict[Key, Conflict] = {}
-        for violation in found.found:
+        for violation in sorted(self._violations(deltas), key=place):
             conflict = self._of_rule(violation)
             conflicts.setdefault(conflict.key, conflict)
             if violation.other is not None:
                 self._others.setdefault(conflict.key, set()).add(violation.other)
         return list(conflicts.values())
+
+    def _violations(self, deltas: Mapping[str, Change]) -> Sequence[Violation]:
+        rows = {name: delta for name, delta in deltas.items() if isinstance(delta, TableDelta)}
+        found = self._checked(rows)
+        if "unique" in found.counts:
+            # The first row with a value keeps it: which one that is depends on the ids alone.
+            found = self._checked({name: _by_id(delta) for name, delta in rows.items()})
+        return found.found
+
+    def _checked(self, deltas: Mapping[str, TableDelta]) -> Violations:
+        found = Violations(most=sys.maxsize)
+        # Files that are referred to already were allowed when that was written.
+        known = {uri for delta in deltas.values() for uri in uris(delta)}
+        allowed = (*self.view.repository.external_blobs, *sorted(known))
+        check_write(self.view.catalog, deltas, self.view.table, found, external_blobs=allowed)
+        return found
 
     _others: dict[Key, set[str]]
 
@@ -356,8 +380,7 @@ class _Combination:
         typed = _typed(type, conflict.key, choice)
         assert isinstance(typed, Given)
         given[place] = typed.value
-        changes = self.changes.get(type.name)
-        if changes is None or not pc.is_in(pa.scalar(conflict.id), changes.ids).as_py():
+        if not self._is_changed(type, conflict.id):
             # A row that the merge would not touch.
             self.pins.setdefault(type.name, {}).setdefault(conflict.id, "ours")
         return True
@@ -398,6 +421,109 @@ def _read(type: Type, snapshot: TableSnapshot, places: pa.Table) -> pa.Table:
         return change_schema(type).empty_table()
     places = places.select([ROW_ID, ROW_ADDRESS])
     return as_change_rows(type, snapshot, read_rows(snapshot, places, table_schema(type).names))
+
+
+def merged_rows(
+    type: Type,
+    sides: Sides,
+    changes: RowChanges,
+    found: pa.Table,
+    settings: Settling,
+    *,
+    pins: Mapping[str, Side],
+    given: Mapping[tuple[str, str], Any],
+    doubts: Doubts,
+    same: Bools | None = None,
+) -> tuple[TableDelta, Merged]:
+    """Merge rows of one type: all of them, or all of some ids.
+
+    Args:
+        type: The type.
+        sides: The tables that the rows are from.
+        changes: What changed on their side, and rows that are pinned.
+        found: What `old_schema` has of our rows that have one of the `ids_to_merge`.
+        settings: How it is done.
+        pins: See `three_way`.
+        given: See `three_way`.
+        doubts: See `three_way`.
+        same: Which rows of `found` are as they were in the base; looked up unless given. They are
+            not read: the changes on their side have them.
+    """
+    ids = ids_to_merge(changes, doubts, pins)
+    at = places(ids, found)
+    if same is None:
+        same = np.zeros(found.num_rows, bool)
+        if sides.is_exact:
+            addresses = as_numpy(found[ROW_ADDRESS]).astype(np.uint64, copy=False)
+            same = kept_places(sides.ours, sides.base, addresses)[1]
+    ours = _read(type, sides.ours, rows_where(found, ~same))
+    choices = {
+        (id, None if property is None else physical(property, type)): _typed(type, key, choice)
+        for key, choice in settings.resolutions.items()
+        for kind, name, id, property in [key]
+        if name == type.name and kind not in _RULE_KINDS.values()
+    }
+    merged = three_way(
+        changes,
+        ours,
+        compared_columns(type),
+        granularity=settings.granularity,
+        prefer=settings.prefer,
+        choices=choices,
+        pins=pins,
+        given=given,
+        doubts=doubts,
+        unchanged=same[at] & (at >= 0) if len(same) else None,
+    )
+    sources = [(sides.theirs, changes.after), (sides.ours, ours), (sides.base, changes.before)]
+    rows = _writable(type, merged.rows, sources)
+    replaced = at[merged.places]
+    old = found.cast(old_schema(type))
+    delta = TableDelta.of(
+        type,
+        new=rows_where(rows, replaced < 0),
+        changed=rows_where(rows, replaced >= 0),
+        changed_from=old.take(as_arrow(replaced[replaced >= 0])),
+        removed=with_ids(old, merged.removed),
+        has_distinct_ids=True,
+    )
+    return delta, merged
+
+
+def _writable(
+    type: Type, rows: pa.Table, sources: list[tuple[TableSnapshot, pa.Table]]
+) -> pa.Table:
+    """Merged rows with the values of their blobs, as they are written to a table."""
+    schema = table_schema(type)
+    columns = []
+    for column in schema:
+        values: Any = rows[column.name]
+        if values.type != column.type:
+            values = _blob_values(column, values.combine_chunks(), sources)
+        columns.append(values)
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _by_id(delta: TableDelta) -> TableDelta:
+    """A delta with its rows in the order of their ids."""
+    order = pc.sort_indices(delta.changed["id"])
+    return replace(
+        delta,
+        new=delta.new.take(pc.sort_indices(delta.new["id"])),
+        changed=delta.changed.take(order),
+        changed_from=delta.changed_from.take(order),
+    )
+
+
+def of_row(type: Type, found: RowConflict) -> Conflict:
+    """A conflict of a row, in the words of users."""
+    property = found.column
+    if isinstance(type, EdgeType) and property is not None:
+        property = _USER_NAMES.get(property, property)
+    base, ours, theirs = (_named(type, v) for v in (found.base, found.ours, found.theirs))
+    text = describe(found.kind, type.name, found.id, property, ours, theirs)
+    kind: Any = found.kind
+    return Conflict(kind, _kind(type), type.name, found.id, property, base, ours, theirs, text)
 
 
 def _kind(type: Type) -> Literal["node", "edge"]:
@@ -475,7 +601,8 @@ def _blob_values(
     return pa.array(values, field.type)
 
 
-def _uris(delta: TableDelta) -> set[str]:
+def uris(delta: TableDelta) -> set[str]:
+    """The files elsewhere that blobs of a delta refer to."""
     found: set[str] = set()
     for property in delta.type.stored_properties:
         if property.type.is_blob:

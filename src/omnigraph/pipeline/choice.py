@@ -1,4 +1,4 @@
-"""Which engine a load runs on when nobody has chosen one: the one that is done first."""
+"""Which engine a load or a merge runs on when nobody has chosen one: what is done first."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ _WHILE_SPARK_STARTS = 160 << 20
 _WHILE_SPARK_DIVIDES = _WHILE_SPARK_STARTS // 8
 #: Fewer bytes are never worth a cluster.
 _SMALL = 16 << 20
+#: How many bytes of changed rows one thread merges in a second, and how many of Spark's workers do
+#: as much as a thread (measured on two cores): most of it is done by Lance and Arrow either way.
+_MERGED = 32 << 20
+_WORKERS_PER_THREAD = 2
+#: How long Spark takes to start, and to divide work and collect what came of it, in seconds.
+_STARTS, _DIVIDES = 8, 2
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,25 @@ def faster_engine(size: int, largest: int, spark: SparkAtHand) -> Literal["local
     saved = size - max(size // spark.cores, largest)
     needed = _WHILE_SPARK_DIVIDES if spark.running else _WHILE_SPARK_STARTS
     return "spark" if saved > needed else "local"
+
+
+def faster_to_merge(size: int, threads: int, spark: SparkAtHand) -> Literal["local", "spark"]:
+    """The engine that is done first with a merge in tasks.
+
+    Threads of this process merge about as fast as the machine can: on one machine Spark is worth it
+    where there are many more cores than threads.
+
+    Args:
+        size: How many bytes the changed rows have.
+        threads: How many tasks this process runs at a time.
+        spark: What there is of Spark.
+    """
+    if spark.cluster:
+        return "spark"
+    here = size / _MERGED / threads
+    there = size * _WORKERS_PER_THREAD / _MERGED / spark.cores
+    there += _DIVIDES if spark.running else _STARTS + _DIVIDES
+    return "spark" if there < here else "local"
 
 
 def spark_at_hand(settings: Settings) -> SparkAtHand:

@@ -343,8 +343,7 @@ class Loading:
     def _site(self, view: View) -> Site:
         tables = {}
         for type in view.catalog.tables():
-            table = view.published(type.name)
-            tables[type.name] = TableAt(table.path, table.branch, table.version, table.rows)
+            tables[type.name] = TableAt.of(view.published(type.name))
         return Site(
             str(self.repository.location),
             view.catalog,
@@ -541,18 +540,25 @@ class BulkChange:
     replaces_all: bool
     place: TableRef
     outcome: TableOutcome
+    removed: npt.NDArray[np.uint64] | None = None
 
     @property
     def kind(self) -> str:
         """What sidecars and the audit log call it."""
         if self.replaces_all:
             return "overwrite"
-        return "merge" if len(self.replaced) else "append"
+        if not self.files:
+            return "delete"
+        return "merge" if len(self.replaced) or self._goes else "append"
 
     @property
     def is_empty(self) -> bool:
         """True when the table stays as it is."""
-        return not self.files and not self.replaces_all
+        return not self.files and not self.replaces_all and not self._goes
+
+    @property
+    def _goes(self) -> bool:
+        return self.removed is not None and len(self.removed) > 0
 
     @property
     def footprint(self) -> None:
@@ -564,5 +570,9 @@ class BulkChange:
         if snapshot.ref != self.place:
             move_files(Objects.at(tables.location), self.files, self.place, snapshot.ref)
         return stage_files(
-            snapshot, self.files, replaced=self.replaced, replaces_all=self.replaces_all
+            snapshot,
+            self.files,
+            replaced=self.replaced,
+            replaces_all=self.replaces_all,
+            removed=self.removed,
         )

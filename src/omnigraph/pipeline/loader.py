@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -18,8 +18,7 @@ from omnigraph.history.repository import Repository
 from omnigraph.language import Catalog
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.schema.catalog import Property
-from omnigraph.pipeline.choice import faster_engine, spark_at_hand
-from omnigraph.pipeline.engine import Engine, LocalEngine, Progress
+from omnigraph.pipeline.engine import LocalEngine, Progress
 from omnigraph.pipeline.inputs import (
     Part,
     can_be_cut,
@@ -31,19 +30,19 @@ from omnigraph.pipeline.inputs import (
 from omnigraph.pipeline.load import Loading, LoadOptions, LoadResult
 from omnigraph.pipeline.source_files import SourceFile, files_of
 from omnigraph.pipeline.staging import StagedPart, StageTask, stage_blocks
+from omnigraph.pipeline.where import Where, check_engine, engine_for
 from omnigraph.settings import Settings
 from omnigraph.storage.buckets import is_in_bucket
 from omnigraph.writes.digests import Content, request_digest
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 _BATCH_ROWS = 1 << 17
 #: What a DataFrame is taken for, whose size nobody knows: its keys are checked by so many tasks
 #: that each has room for its share of a large one, and a small one is still done in seconds.
 _UNKNOWN_SIZE = 8 << 30
 
-EngineName = Literal["auto", "local", "spark"]
 MakeTask = Callable[[int, Part], StageTask]
 
 
@@ -64,21 +63,6 @@ class Input:
     columns: Mapping[str, str] | None = None
 
 
-@dataclass(frozen=True)
-class Where:
-    """Where the work is done.
-
-    Attributes:
-        engine: `local` is this process, `spark` is Spark, `auto` takes what is done first.
-        master: Where Spark runs.
-        spark: The caller's session.
-    """
-
-    engine: EngineName = "auto"
-    master: str | None = None
-    spark: SparkSession | None = None
-
-
 def load(
     repository: Repository,
     settings: Settings,
@@ -88,8 +72,7 @@ def load(
     progress: Progress,
 ) -> LoadResult:
     """Load an input; see `Graph.load`."""
-    if where.engine not in ("auto", "local", "spark"):
-        raise UsageError(f"`{where.engine}` is no engine: use auto, local or spark")
+    check_engine(where)
     source = given.source
     with ExitStack() as stack:
         if _is_spark(source):
@@ -99,7 +82,7 @@ def load(
             options = _with_digest(given, options, *map(_content, files))
             size = sum(file.size for file in files)
             whole = [file.size for file in files if not can_be_cut(file, given.format)]
-            engine = _engine(where, settings, size, max(whole, default=0))
+            engine = engine_for(where, settings, size, max(whole, default=0))
             parts = parts_of(
                 source,
                 repository.catalog,
@@ -113,7 +96,7 @@ def load(
             file = stack.enter_context(tempfile.NamedTemporaryFile(suffix=".jsonl"))
             size = _spool(stream, file)
             options = _with_digest(given, options, Path(file.name))
-            engine = _engine(where, settings, size)
+            engine = engine_for(where, settings, size)
             format = given.format or "jsonl"
             found = parts_of(file.name, repository.catalog, engine.parallelism, format=format,
                              type=given.type, columns=given.columns)  # fmt: skip
@@ -145,19 +128,6 @@ def _is_paths(source: Any) -> bool:
             raise UsageError("stdin is loaded alone; leave the other files out")
         return bool(source) and all(isinstance(each, str | os.PathLike) for each in source)
     return isinstance(source, str | os.PathLike) and os.fspath(source) != "-"
-
-
-def _engine(where: Where, settings: Settings, size: int, largest: int = 0) -> Engine:
-    chosen = where.engine
-    if chosen == "auto":
-        asked = where.master is not None or where.spark is not None
-        chosen = "spark" if asked else faster_engine(size, largest, spark_at_hand(settings))
-    if chosen == "local":
-        return LocalEngine()
-    from omnigraph.pipeline.session import session
-    from omnigraph.pipeline.spark_engine import SparkEngine
-
-    return SparkEngine(session(where.master, spark=where.spark, settings=settings))
 
 
 def _spool(stream: IO[bytes], file: IO[bytes]) -> int:
@@ -195,7 +165,7 @@ def _load_tables(
 
             for name, table in tables:
                 pq.write_table(table, Path(folder) / f"{name}.parquet")
-            engine = _engine(where, settings, 0)
+            engine = engine_for(where, settings, 0)
             found = parts_of(folder, repository.catalog, engine.parallelism, columns=columns)
             size = sum(table.nbytes for _, table in tables)
             named = [_renamed(part, "") for part in found]

@@ -1,6 +1,6 @@
-"""Where tasks leave what later tasks need: small files in a folder of one load, inside the graph.
+"""Where tasks leave what later tasks need: files in a folder of one load or merge, in the graph.
 
-Nothing in it is ever part of the graph, and the folder goes when the load ends. Files are tables
+Nothing in it is ever part of the graph, and the folder goes when the work ends. Files are tables
 (Arrow) or values of a type that the reader names (msgspec): reading one never runs what it says.
 """
 
@@ -9,21 +9,25 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 import msgspec
 import pyarrow as pa
 
 from omnigraph.errors import StorageError
+from omnigraph.history.manifest import PublishedTable
 from omnigraph.language import Catalog
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.tables import TableRef, Tables, TableSnapshot
 from omnigraph.writes.signs import SCRATCH
 
-__all__ = ["SCRATCH", "Site", "TableAt", "packed", "unpacked"]
+__all__ = ["SCRATCH", "Site", "TableAt", "close_tables", "packed", "unpacked"]
 
 Value = TypeVar("Value")
+#: How many versions of tables a process has open at a time for tasks.
+_OPEN_TABLES = 16
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,11 @@ class TableAt:
     version: int
     rows: int
 
+    @staticmethod
+    def of(table: PublishedTable) -> TableAt:
+        """A version that the manifest names."""
+        return TableAt(table.path, table.branch, table.version, table.rows)
+
     @property
     def ref(self) -> TableRef:
         """The table, or the branch of it."""
@@ -43,13 +52,13 @@ class TableAt:
 
 @dataclass(frozen=True)
 class Site:
-    """What every task of a load has to know.
+    """What every task of a load, or of a merge, has to know.
 
     Attributes:
         location: The graph.
         catalog: Its schema.
         tables: The tables by type, at the versions that the load is made on.
-        folder: The load's scratch folder.
+        folder: The scratch folder.
         external_blobs: What addresses of blobs may start with.
         mode: `append`, `merge` or `overwrite`.
         buckets: Into how many parts keys are divided.
@@ -81,6 +90,10 @@ class Site:
         table = self.tables[type]
         return Tables(Location(self.location)).open(table.ref, table.version)
 
+    def open_at(self, table: TableAt) -> TableSnapshot:
+        """Any version of any table; opened once for all tasks of this work in a process."""
+        return _opened(self.location, self.folder, table)
+
     def replaces(self, type: str) -> bool:
         """True when all rows of a type go."""
         return self.mode == "overwrite" and self.written is not None and type in self.written
@@ -105,13 +118,30 @@ class Site:
             return held
         found = self.objects.read(path)
         if found is None:
-            raise StorageError(f"{path}: a file of the load is gone; run it again", transient=True)
+            raise StorageError(f"{path}: a file of this work is gone; run it again", transient=True)
         if kind is bytes:
             return cast("Value", found.data)
         try:
             return msgspec.msgpack.decode(found.data, type=kind)
         except msgspec.MsgspecError:
-            raise StorageError(f"{path}: not what the load has written; run it again") from None
+            raise StorageError(f"{path}: not what a task has written; run it again") from None
+
+
+@lru_cache(maxsize=_OPEN_TABLES)
+def _opened(location: str, folder: str, table: TableAt) -> TableSnapshot:
+    # The folder is of this work alone: at any other time the table may be another one.
+    return _tables(location, folder).open(table.ref, table.version)
+
+
+@lru_cache(maxsize=1)
+def _tables(location: str, folder: str) -> Tables:
+    return Tables(Location(location))
+
+
+def close_tables() -> None:
+    """Let go of the tables that `Site.open_at` has opened in this process."""
+    _opened.cache_clear()
+    _tables.cache_clear()
 
 
 def packed(table: pa.Table) -> bytes:
@@ -128,4 +158,4 @@ def unpacked(data: bytes) -> pa.Table:
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
             return reader.read_all()
     except (pa.ArrowInvalid, OSError):
-        raise StorageError("a file of the load is not what it has written; run it again") from None
+        raise StorageError("a file is not what a task has written; run it again") from None

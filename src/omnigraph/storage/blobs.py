@@ -176,6 +176,16 @@ def read_rewritable(
     return _with_values(snapshot, snapshot.take(row_ids, columns), row_ids)
 
 
+def mean_size(snapshot: TableSnapshot, fragments: Sequence[int], rows: int) -> int:
+    """About how many bytes the blobs of a row have, told by some rows of some fragments."""
+    columns = blob_columns(snapshot)
+    if not columns or not fragments:
+        return 0
+    found = snapshot.read(columns, limit=rows, fragments=fragments)
+    sizes = [pc.sum(pc.struct_field(found[name], "size")).as_py() or 0 for name in columns]
+    return int(sum(sizes) // max(found.num_rows, 1))
+
+
 def with_blobs(
     snapshot: TableSnapshot, batch: pa.RecordBatch, most_bytes: int
 ) -> Iterator[pa.Table]:

@@ -59,6 +59,7 @@ def stage_files(
     *,
     replaced: npt.NDArray[np.uint64],
     replaces_all: bool,
+    removed: npt.NDArray[np.uint64] | None = None,
 ) -> StagedWrite | None:
     """Stage files that are written as one change of a table; None when it changes nothing.
 
@@ -67,21 +68,28 @@ def stage_files(
         files: The files, which lie in the table's folder.
         replaced: The addresses of rows whose place is taken by rows of the files.
         replaces_all: All other rows go.
+        removed: The addresses of rows that go.
     """
     fragments = [FragmentMetadata.from_json(file.description) for file in files]
     written = sum(file.rows for file in files)
     if replaces_all:
         operation: Any = LanceOperation.Overwrite(snapshot._dataset.lance_schema, fragments)
         return staged(snapshot, "overwrite", operation, written=written, deleted=snapshot.count())
-    if not fragments:
+    gone = 0 if removed is None else len(removed)
+    addresses = replaced if removed is None else np.concatenate([replaced, removed])
+    if not fragments and not gone:
         return None
-    if not len(replaced):
+    if not len(addresses):
         return staged(snapshot, "append", LanceOperation.Append(fragments), written=written)
     with table_errors(snapshot.ref):
-        updated, emptied = without(snapshot._dataset, replaced)
+        updated, emptied = without(snapshot._dataset, addresses)
+    if not fragments:
+        # Lance wants a predicate for its log; the rows are told by the fragments.
+        operation = LanceOperation.Delete(updated, emptied, "false")
+        return staged(snapshot, "delete", operation, addresses=addresses, deleted=gone)
     operation = replacing(updated, emptied, fragments)
-    counts = {"written": written - len(replaced), "replaced": len(replaced)}
-    return staged(snapshot, "merge", operation, addresses=replaced, **counts)
+    counts = {"written": written - len(replaced), "replaced": len(replaced), "deleted": gone}
+    return staged(snapshot, "merge", operation, addresses=addresses, **counts)
 
 
 def read_file(

@@ -21,7 +21,8 @@ from omnigraph.storage.snapshot import FEW_ROWS, TableSnapshot
 from omnigraph.storage.table_ref import OFFSET_BITS, ROW_ADDRESS, ROW_ID, address
 
 RowIds = npt.NDArray[np.uint64]
-_LAST_UPDATED = "_row_last_updated_at_version"
+#: The column with the version that a row was written in; of merged rows it may look newer.
+LAST_UPDATED = "_row_last_updated_at_version"
 _FRAGMENT_BITS = np.uint64(OFFSET_BITS)
 _OFFSET_MASK = np.uint64((1 << OFFSET_BITS) - 1)
 _NONE = np.zeros(0, np.uint64)
@@ -67,12 +68,34 @@ def changes_between(
             some, for callers who compare the rows themselves.
     """
     wanted = list(dict.fromkeys(columns))
-    moves = _moves(old, new)
-    gone = moves.gone([_LAST_UPDATED, *wanted])
-    fresh = moves.fresh([_LAST_UPDATED, *wanted])
+    moves = moves_between(old, new)
+    gone = moves.gone([LAST_UPDATED, *wanted])
+    fresh = moves.fresh([LAST_UPDATED, *wanted])
+    return changes_of(old, new, gone, fresh, wanted, compare=compare)
+
+
+def changes_of(
+    old: TableSnapshot,
+    new: TableSnapshot,
+    gone: pa.Table,
+    fresh: pa.Table,
+    wanted: Sequence[str],
+    *,
+    compare: bool = True,
+) -> Changes:
+    """What changed between two versions, of rows or of all rows of some entities.
+
+    Args:
+        old: The older version.
+        new: The later one; see `changes_between`.
+        gone: The rows that are no longer where they were, with their places and `LAST_UPDATED`.
+        fresh: The rows that are where none was before.
+        wanted: What to read of the rows that differ.
+        compare: See `changes_between`.
+    """
     old_ids, fresh_ids = _numbers(gone, ROW_ID), _numbers(fresh, ROW_ID)
-    was_updated, was_there = _looked_up(old_ids, _numbers(gone, _LAST_UPDATED), fresh_ids)
-    is_updated = _numbers(fresh, _LAST_UPDATED)
+    was_updated, was_there = _looked_up(old_ids, _numbers(gone, LAST_UPDATED), fresh_ids)
+    is_updated = _numbers(fresh, LAST_UPDATED)
     # Merged rows may look newer, but never older: that is what went back.
     went_back = was_there & (is_updated < was_updated)
     updated = (was_there & (is_updated > old.version)) | went_back
@@ -110,7 +133,7 @@ def relocated(
     Returns:
         Their addresses, and which of the rows are there.
     """
-    moves = _moves(old, new)
+    moves = moves_between(old, new)
     left = np.concatenate([np.array(moves.vanished, np.uint64), moves.deleted >> _FRAGMENT_BITS])
     moved = np.isin(addresses >> _FRAGMENT_BITS, left)
     known = np.ones(len(addresses), bool)
@@ -154,7 +177,7 @@ def kept_places(
 
 
 @dataclass(frozen=True, slots=True)
-class _Moves:
+class Moves:
     """Where rows may have gone, or come from, between two versions.
 
     Attributes:
@@ -178,11 +201,11 @@ class _Moves:
         If they are few, with columns. Of many just the first column is read, which is cheap; most
         of them may have been merged, and not be wanted.
         """
-        return _at(self.old, self.vanished, self.deleted, self._cheap(self.old, columns))
+        return rows_at(self.old, self.vanished, self.deleted, self._cheap(self.old, columns))
 
     def fresh(self, columns: Sequence[str]) -> pa.Table:
         """The rows of the new version that are where none was before; see `gone`."""
-        return _at(self.new, self.written, self.restored, self._cheap(self.new, columns))
+        return rows_at(self.new, self.written, self.restored, self._cheap(self.new, columns))
 
     def _cheap(self, table: TableSnapshot, columns: Sequence[str]) -> Sequence[str]:
         """The columns to read at once, see `gone`."""
@@ -193,7 +216,8 @@ class _Moves:
         return columns if are_few else columns[:1]
 
 
-def _moves(old: TableSnapshot, new: TableSnapshot) -> _Moves:
+def moves_between(old: TableSnapshot, new: TableSnapshot) -> Moves:
+    """Find out where rows may have gone, or come from, between two versions."""
     was, now = old.fragments(), new.fragments()
     deleted, restored = [_NONE], [_NONE]
     for name, state in now.items():
@@ -205,7 +229,7 @@ def _moves(old: TableSnapshot, new: TableSnapshot) -> _Moves:
         had, has = had & _OFFSET_MASK, has & _OFFSET_MASK
         deleted.append(_at_fragment(before.id, np.setdiff1d(has, had, assume_unique=True)))
         restored.append(_at_fragment(state.id, np.setdiff1d(had, has, assume_unique=True)))
-    return _Moves(
+    return Moves(
         old,
         new,
         [fragment.id for name, fragment in was.items() if name not in now],
@@ -219,7 +243,7 @@ def _at_fragment(fragment: int, offsets: RowIds) -> RowIds:
     return offsets + np.uint64(address(fragment, 0))
 
 
-def _at(
+def rows_at(
     table: TableSnapshot, fragments: Sequence[int], addresses: RowIds, columns: Sequence[str]
 ) -> pa.Table:
     """All rows of some fragments, and rows at some addresses, with their places."""
@@ -251,7 +275,7 @@ def read_rows(table: TableSnapshot, places: pa.Table, columns: Sequence[str]) ->
         return places.select(wanted)
     row_ids, addresses = _numbers(places, ROW_ID), _numbers(places, ROW_ADDRESS)
     if len(addresses) <= _FEW_ADDRESSES:
-        return _at(table, (), addresses, columns).select(wanted)
+        return rows_at(table, (), addresses, columns).select(wanted)
     owners = addresses >> _FRAGMENT_BITS
     rows = {state.id: state.rows for state in table.fragments().values()}
     dense = [
