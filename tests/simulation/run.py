@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,20 +116,36 @@ def _note_head(graph: Graph, branch: str, ancestry: Ancestry) -> None:
     ancestry.add(commit, graph.commit(commit).parents, state)
 
 
+@dataclass(frozen=True)
+class Script:
+    """A run that is told instead of drawn, on a bucket: how a fault looks without all the rest.
+
+    Attributes:
+        plans: What each process does.
+        steps: Which process runs, and up to which point; the empty one is its end.
+    """
+
+    plans: Mapping[str, Sequence[Operation]]
+    steps: Sequence[tuple[str, str]]
+
+
 class Run:
-    """What a seed makes happen.
+    """What a seed, or a script, makes happen.
 
     Attributes:
         notes: What happened.
         operations: All that was planned, by name.
     """
 
-    def __init__(self, seed: int, template: Template, folder: Path) -> None:
+    def __init__(
+        self, seed: int, template: Template, folder: Path, script: Script | None = None
+    ) -> None:
         plan = random.Random(f"plan {seed}")
+        self.script = script
         self.seed = seed
         self.template = template
         self.folder = folder
-        is_bucket = plan.random() < 0.6
+        is_bucket = plan.random() < 0.6 or script is not None
         self.scheduler = Scheduler(f"schedule {seed}", lease=LEASE if is_bucket else None)
         self.storage = Storage(self.scheduler, str(folder), is_bucket=is_bucket)
         self.notes = Notes()
@@ -140,6 +156,8 @@ class Run:
         self.processes = {name: [name] for name in threads}
         if plan.random() < 0.3:
             self.processes = {"w0": ["w0", "w1"]} | {name: [name] for name in threads[2:]}
+        if script is not None:
+            self.processes = {name: [name] for name in script.plans}
         kinds = _some_kinds(plan)
         self.plans: dict[str, list[Operation]] = {}
         for names in self.processes.values():
@@ -150,6 +168,8 @@ class Run:
                     random_operation(plan, f"{name}.{count}", own)
                     for count in range(plan.randint(2, 4))
                 ]
+        if script is not None:
+            self.plans = {name: list(operations) for name, operations in script.plans.items()}
         self.operations = {op.name: op for ops in self.plans.values() for op in ops}
 
     @property
@@ -175,7 +195,10 @@ class Run:
                 for name in self.processes:
                     self._start(name)
                 self.scheduler.on_death = self._died
-                self.scheduler.run()
+                if self.script is None:
+                    self.scheduler.run()
+                else:
+                    self.scheduler.follow(self.script.steps)
                 self.scheduler.note("all are done; the graph is opened once more")
                 with self.storage.open() as graph:
                     yield graph

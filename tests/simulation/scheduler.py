@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 #: How much time one step takes, in seconds: so much that ids of later steps sort behind.
@@ -215,6 +215,22 @@ class Scheduler:
                 self._decide(ready)
             else:
                 raise Stuck(f"nobody can go on: {_places(live)}")
+
+    def follow(self, script: Iterable[tuple[str, str]]) -> None:
+        """Let actors run as told, each until it comes to a point, or to its end; then the others.
+
+        Nobody dies. For whoever sleeps the time passes, also for those who are left at a point.
+        """
+        for name, where in script:
+            (actor,) = (a for a in self.actors if a.name == name)
+            while not actor.is_done:
+                self.step += 1
+                self.now = max(self.now + _TICK, actor.wakes_at)
+                self._let_run(actor)
+                if actor.where == where:
+                    break
+        self.chances = Chances(stays=0, dies=0, stalls=0, deaths=0, most_stalls=0)
+        self.run()
 
     def _decide(self, ready: list[Actor]) -> None:
         """Choose an actor, and what becomes of it."""

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct, structs
 
-from omnigraph import failpoints
 from omnigraph.compute.ulids import new_ulid
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError, UpgradeRequired, UsageError
@@ -698,22 +697,13 @@ class History:
         self._ledger.create_branch(name, native(source))
         return self.read(name)
 
-    def delete_branch(self, name: str) -> None:
-        """Delete a branch. The caller holds the effect lock and has checked what reads it.
+    def archive_branch(self, name: str) -> None:
+        """Note the commits of a branch on main, so that they can be read when it is gone.
 
-        Its commits move to the archive first, so that they can be read until a cleanup.
+        The caller holds the effect lock, and deletes the branch next.
         """
         state = self.read(name)
-        self._archive(state)
-        failpoints.hit("branch.archived")
-        self._ledger.delete_branch(name)
-        self._recent.forget(state.identity)
-        with self._guard:
-            self._cache.pop(name, None)
-            self._lineages.pop(name, None)
-
-    def _archive(self, state: BranchState) -> None:
-        own = _own(self.lineage(state.name), state.head)
+        own = _own(self.lineage(name), state.head)
         if not own:
             return
         main = self.read(MAIN)
@@ -721,6 +711,18 @@ class History:
         deleted = DeletedBranch(state.fork, state.head, dt.datetime.now(dt.UTC))
         rows = [*(archived_row(c, main.ledger.version) for c in own), deleted_row(deleted)]
         self._ledger.publish(main.ledger, as_table(rows))
+
+    def delete_branch(self, name: str) -> None:
+        """Delete a branch whose commits are archived.
+
+        The caller holds the effect lock and has checked what reads it.
+        """
+        identity, _ = self.branch_identity(name)
+        self._ledger.delete_branch(name)
+        self._recent.forget(identity)
+        with self._guard:
+            self._cache.pop(name, None)
+            self._lineages.pop(name, None)
 
     def deleted_branches(self) -> list[DeletedBranch]:
         """The deleted branches whose commits can still be read."""

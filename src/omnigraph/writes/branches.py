@@ -57,6 +57,10 @@ def delete_branch(repository: Repository, name: str) -> None:
             )
         _refuse_tagged(repository, name)
         lock.check()
+        history.archive_branch(name)
+        failpoints.hit("branch.archived")
+        # There is no taking it back: others may have written to it since the lease was lost.
+        lock.check()
         history.delete_branch(name)
         failpoints.hit("branch.deleted")
 

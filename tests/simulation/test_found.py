@@ -1,0 +1,59 @@
+"""Faults that the simulation has found, told by scripts: what seeds mean changes with the code."""
+
+from __future__ import annotations
+
+import pytest
+
+from omnigraph.errors import ReadSetConflict
+from tests.simulation.operations import Assign, Create, Drop, Insert, Operation
+from tests.simulation.run import Record, Run, Script, Template
+from tests.simulation.seeds import simulate
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Template:
+    return Template.make(tmp_path_factory.mktemp("simulation"))
+
+
+def after_others(template: Template, slow: Operation, point: str, *others: Operation) -> Run:
+    """Stop a process at a point, let others do what they want, and let it go on."""
+    plans = {"slow": [slow], "others": others}
+    return simulate(0, template, Script(plans, [("slow", point), ("others", ""), ("slow", "")]))
+
+
+def record_of(run: Run, name: str) -> Record:
+    (found,) = (record for record in run.notes.records if record.operation.name == name)
+    return found
+
+
+@pytest.mark.parametrize("made_anew", [False, True])
+def test_a_publish_that_comes_late_leaves_a_branch_that_was_made_anew_alone(
+    made_anew: bool, template: Template
+) -> None:
+    # Its commit is on the branch that was deleted: whoever deleted it had finished the write first.
+    others: list[Operation] = [Drop("drop", "one")]
+    if made_anew:
+        others += [Create("create", "one", source="main"), Insert("insert", "one", person="s")]
+    run = after_others(template, Assign("slow", "one"), "write.publishing", *others)
+    answer = record_of(run, "slow").answer
+    assert answer is not None and answer.commit is not None
+
+
+@pytest.mark.parametrize(("point", "branch"), [("write.forking", "two"), ("write.forked", "main")])
+def test_a_write_that_lost_its_fork_with_its_lease_is_repeated(
+    point: str, branch: str, template: Template
+) -> None:
+    other = Insert("fast", branch, person="p")
+    run = after_others(template, Insert("slow", "two", person="s"), point, other)
+    answer = record_of(run, "slow").answer
+    assert answer is not None and answer.commit is not None
+
+
+@pytest.mark.parametrize(
+    "other", [Insert("other", "two", person="s"), Create("other", "three", source="two")]
+)
+def test_a_branch_is_not_deleted_after_the_lease_was_lost(
+    other: Operation, template: Template
+) -> None:
+    run = after_others(template, Drop("slow", "two"), "branch.archived", other)
+    assert isinstance(record_of(run, "slow").refusal, ReadSetConflict)
