@@ -74,6 +74,9 @@ def check_seed(beginnings: Beginnings, seed: int, before: int, rounds: int) -> C
     except Exception as error:
         start, kind = beginnings(0), type(error)
         whole = [*random_steps(-before, before), *steps]
+        if not _fails(start, whole, kind):
+            print(f"seed {seed} failed after {before} rounds; it does not when it runs again")
+            raise
         short = shortest(whole, lambda less: _fails(start, less, kind))
         print(f"seed {seed} fails. To keep it, put this into FOUND:")
         print("\n".join(["[", *(f"    {step}," for step in short), "]"]))
