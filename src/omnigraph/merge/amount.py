@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,7 +11,6 @@ from omnigraph.language.schema.arrow import table_schema
 from omnigraph.merge.base import Base
 from omnigraph.merge.changes import GraphState, Route, route
 from omnigraph.storage.blobs import mean_size
-from omnigraph.storage.change_parts import Portion, portions
 
 Type = NodeType | EdgeType
 #: What is taken for the width of values whose type does not tell: texts and lists.
@@ -40,25 +38,39 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Changed:
-    """A type whose table may have changed: how that is found, and about how much it is."""
+    """A type whose table may have changed: how that is found, and about how much it is.
+
+    Attributes:
+        type: The type.
+        route: How it is found.
+        rows: How many rows may have changed; more when fragments were merged.
+        blobs: How many bytes the blobs of a row have.
+    """
 
     type: Type
     route: Route
-    portions: tuple[tuple[Portion, ...], ...]
+    rows: int
     blobs: int
 
     @property
-    def rows(self) -> int:
-        """How many rows may have changed, at most."""
-        return sum(part.rows for step in self.portions for part in step)
-
-    @property
     def size(self) -> int:
-        """How many bytes these have, about."""
+        """How many bytes the rows have, about."""
         return self.rows * (_width(self.type) + self.blobs)
 
 
-def changed_tables(base: Base, theirs: GraphState, sizes: Sizes) -> list[Changed]:
+def is_surely_less(base: Base, theirs: GraphState, size: int) -> bool:
+    """True when all rows of all tables that changed have less than so many bytes."""
+    rows = [
+        (type, base.state.table(type).rows + theirs.table(type).rows)
+        for type in base.state.repository.catalog.tables()
+        if base.state.place(type) != theirs.place(type)
+    ]
+    if base.overlay or any(_has_blobs(type) and count > _SAMPLE for type, count in rows):
+        return False
+    return sum(_width(type) * count for type, count in rows) < size
+
+
+def changed_tables(base: Base, theirs: GraphState) -> list[Changed]:
     """The types whose tables may have changed from the base to their side.
 
     Nothing is read but the lists of fragments, which a merge needs anyway.
@@ -66,26 +78,29 @@ def changed_tables(base: Base, theirs: GraphState, sizes: Sizes) -> list[Changed
     found = []
     for type in base.state.repository.catalog.tables():
         way = route(type, base.state, theirs)
-        steps = tuple(
-            tuple(portions(one.snapshot(type), other.snapshot(type), sizes.portion))
-            for one, other in way.steps
-        )
         if way.kind != "none" or type.name in base.overlay or base.doubts.get(type.name):
-            found.append(Changed(type, way, steps, _blobs(type, way, steps)))
+            steps = [_step(type, one, other) for one, other in way.steps]
+            overlay = base.overlay.get(type.name)
+            rows = 0 if overlay is None else overlay.before.num_rows + overlay.after.num_rows
+            rows += sum(rows for rows, _ in steps)
+            found.append(Changed(type, way, rows, max((blobs for _, blobs in steps), default=0)))
     return found
 
 
-def _blobs(type: Type, way: Route, steps: Sequence[Sequence[Portion]]) -> int:
-    """About how many bytes the blobs of a changed row have."""
-    if not any(property.type.is_blob for property in type.stored_properties):
-        return 0
-    found = [0]
-    for (_, later), step in zip(way.steps, steps, strict=True):
-        if sum(part.rows for part in step) > _SAMPLE:
-            fresh = [part for part in step if part.is_fresh]
-            written = [id for part in fresh for id in part.fragments][:_SAMPLE]
-            found.append(mean_size(later.snapshot(type), written, _SAMPLE))
-    return max(found)
+def _step(type: Type, one: GraphState, other: GraphState) -> tuple[int, int]:
+    """About how many rows changed in a step, and how many bytes the blobs of one have."""
+    table, known = other.snapshot(type), one.snapshot(type).fragments()
+    written = {f.id: f.rows for name, f in table.fragments().items() if name not in known}
+    fresh = sum(written.values())
+    # What is no longer there as it was makes the difference.
+    rows = fresh + max(0, one.table(type).rows + fresh - other.table(type).rows)
+    if rows <= _SAMPLE or not _has_blobs(type):
+        return rows, 0
+    return rows, mean_size(table, list(written)[:_SAMPLE], _SAMPLE)
+
+
+def _has_blobs(type: Type) -> bool:
+    return any(property.type.is_blob for property in type.stored_properties)
 
 
 def _width(type: Type) -> int:

@@ -39,7 +39,7 @@ from omnigraph.pipeline.engine import Engine, Progress
 from omnigraph.pipeline.load import BulkChange
 from omnigraph.pipeline.scratch import Site, TableAt, packed, unpacked
 from omnigraph.storage.bulk import WrittenFile
-from omnigraph.storage.change_parts import Portion, grouped
+from omnigraph.storage.change_parts import Portion, grouped, portions
 from omnigraph.storage.table_ref import TableRef
 from omnigraph.storage.tables import TableSnapshot
 from omnigraph.writes.request import Change, TableOutcome
@@ -144,8 +144,9 @@ class InTasks(Combination):
         sizes = self._work.sizes
         tasks: list[DivideTask] = []
         for name, part in self._changed.items():
-            for number, step in enumerate(part.portions):
-                tasks += [DivideTask(self._site, name, number, portion) for portion in step]
+            for number, (one, other) in enumerate(part.route.steps):
+                found = portions(one.snapshot(part.type), other.snapshot(part.type), sizes.portion)
+                tasks += [DivideTask(self._site, name, number, portion) for portion in found]
             if self._site.plans[name].divides_ours:
                 table = self.view.table(name).snapshot
                 tasks += [

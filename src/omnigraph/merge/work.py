@@ -13,7 +13,7 @@ from types import TracebackType
 
 from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import OmnigraphError
-from omnigraph.merge.amount import Sizes, changed_tables
+from omnigraph.merge.amount import Sizes, changed_tables, is_surely_less
 from omnigraph.merge.base import Base
 from omnigraph.merge.changes import GraphState
 from omnigraph.merge.combine import Combined, Settling
@@ -86,9 +86,11 @@ class MergeWork:
         if not all(s.has(t) for t in view.catalog.tables() for s in (base.state, theirs)):
             # A type that one side did not have yet.
             return None
-        changed = changed_tables(base, theirs, self.sizes)
-        size = sum(part.size for part in changed)
         chosen = asked_for(self.where)
+        if chosen != "spark" and is_surely_less(base, theirs, self.sizes.at_once):
+            return None
+        changed = changed_tables(base, theirs)
+        size = sum(part.size for part in changed)
         if chosen != "spark" and size <= self.sizes.at_once:
             return None
         from omnigraph.merge.in_tasks import InTasks
