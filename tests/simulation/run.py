@@ -190,8 +190,8 @@ class Run:
     def done(self) -> Iterator[Graph]:
         """Run it, and give the graph as it is after the last recovery."""
         shutil.copytree(self.template.folder, self.folder)
-        try:
-            with self.storage.in_use(f"ids {self.seed}"), self._noting():
+        with self.storage.in_use(f"ids {self.seed}"), self._noting():
+            try:
                 for name in self.processes:
                     self._start(name)
                 self.scheduler.on_death = self._died
@@ -202,11 +202,11 @@ class Run:
                 self.scheduler.note("all are done; the graph is opened once more")
                 with self.storage.open() as graph:
                     yield graph
+            finally:
                 shutil.rmtree(self.folder)
                 self.scheduler.end()
-        finally:
-            # What the dead have written while they were unwound goes, too.
-            shutil.rmtree(self.folder, ignore_errors=True)
+                # What the dead have written while they were unwound goes, too.
+                shutil.rmtree(self.folder, ignore_errors=True)
 
     # --- processes ---
 

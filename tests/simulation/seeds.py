@@ -6,10 +6,9 @@ import multiprocessing
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from functools import cache
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import TemporaryDirectory
 
 from tests.simulation.checks import check_run
 from tests.simulation.run import Run, Script, Template
@@ -51,24 +50,22 @@ def failures(seeds: Iterable[int]) -> Iterator[tuple[int, str | None]]:
     """Run seeds in as many processes as there are cores; gives each, and why it failed if so."""
     cores = len(os.sched_getaffinity(0))
     context = multiprocessing.get_context("forkserver")
-    with ProcessPoolExecutor(cores, mp_context=context, max_tasks_per_child=200) as pool:
+    with (
+        TemporaryDirectory(prefix="simulation-") as folder,
+        ProcessPoolExecutor(cores, mp_context=context, max_tasks_per_child=200) as pool,
+    ):
+        template = Template.make(Path(folder))
         waiting = iter(seeds)
         # No more than a few at a time: whoever asks may stop at any one.
-        running = [pool.submit(_failure, seed) for seed in islice(waiting, cores * 2)]
+        running = [pool.submit(_failure, seed, template) for seed in islice(waiting, cores * 2)]
         while running:
             yield running.pop(0).result()
-            running += [pool.submit(_failure, seed) for seed in islice(waiting, 1)]
+            running += [pool.submit(_failure, seed, template) for seed in islice(waiting, 1)]
 
 
-def _failure(seed: int) -> tuple[int, str | None]:
+def _failure(seed: int, template: Template) -> tuple[int, str | None]:
     try:
-        simulate(seed, _own_template())
+        simulate(seed, template)
     except SeedFailed as failed:
         return seed, str(failed)
     return seed, None
-
-
-@cache
-def _own_template() -> Template:
-    """The graph that the runs of this process begin with."""
-    return Template.make(Path(mkdtemp(prefix="simulation-template-")))
