@@ -312,16 +312,23 @@ def measure_branches(folder: Path, sizes: Sizes) -> None:
 # --- looking at a small change ---
 
 
-def warm_and_first(place: str, work: str, *arguments: Any) -> tuple[float, float]:
+def warm_and_first(place: str, work: str, *arguments: Any) -> dict[str, float]:
     """How long a call takes as the first one of an open graph, and as one of many."""
     call = LOOKS[work]
-    first = []
-    for _ in range(5):
+    taken: dict[str, list[float]] = {}
+
+    def timed(when: str, graph: Graph) -> None:
+        worked = time.process_time()
+        taken.setdefault(when, []).append(took(lambda: call(graph, *arguments)))
+        taken.setdefault(f"CPU of {when}", []).append(time.process_time() - worked)
+
+    for _ in range(7):
         with open_graph(place, mode="r") as graph:
-            first.append(took(lambda graph=graph: call(graph, *arguments)))  # type: ignore[misc]
+            timed("first call", graph)
     with open_graph(place, mode="r") as graph:
-        warm = [took(lambda: call(graph, *arguments)) for _ in range(20)]
-    return statistics.median(first), statistics.median(warm[5:])
+        for _ in range(20):
+            timed("warm call", graph)
+    return {when: statistics.median(times[2:]) for when, times in taken.items()}
 
 
 def look_diff(graph: Graph, name: str, commit: str, parent: str) -> None:
@@ -365,7 +372,7 @@ def measure_looking(folder: Path, sizes: Sizes) -> None:
     few, many = sizes.commits
     least, most = sizes.rows[0], sizes.rows[-1]
     cases = {(least, few): "", (most, few): f"{most:,} rows", (least, many): f"{many:,} commits"}
-    found: dict[str, dict[str, tuple[float, float]]] = {}
+    found: dict[str, dict[str, dict[str, float]]] = {}
     for (rows, commits), what in cases.items():
         place = folder / f"looked-at-{rows}-{commits}"
         graph_of(folder, rows).rename(place)
@@ -377,8 +384,8 @@ def measure_looking(folder: Path, sizes: Sizes) -> None:
     peer = f"{least:,} rows, {few:,} commits"
     for what in list(cases.values())[1:]:
         for look in LOOKS:
-            for place, when in enumerate(("first call", "warm")):
-                seconds, small = found[what][look][place], found[""][look][place]
+            for when, small in found[""][look].items():
+                seconds = found[what][look][when]
                 label = f"{look} of a small change, {what}, {when}"
                 emit(Record("merges", label, seconds, 1.5 * small, peer, small))
 
@@ -407,7 +414,9 @@ def many_merges(place: str, kind: str, drafts: int, changes: int) -> dict[str, l
     taken: dict[str, list[float]] = {}
 
     def timed(part: str, work: Callable[[], Any]) -> None:
+        worked = time.process_time()
         taken.setdefault(part, []).append(took(work))
+        taken.setdefault(f"CPU of {part}", []).append(time.process_time() - worked)
 
     def make(number: int) -> None:
         graph.branches.create(names[number])
