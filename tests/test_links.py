@@ -79,7 +79,7 @@ FOLDERS = (
     "__recovery",
 )  # fmt: skip
 TABLES = (
-    "nodes", "nodes/*", "nodes/*/data", "nodes/*/_versions", "nodes/*/tree", "nodes/*/tree/draft",
+    "nodes", "nodes/*", "nodes/*/data", "nodes/*/_versions", "nodes/*/tree", "nodes/*/tree/draft-*",
     "__manifest", "__manifest/tree", "__manifest/_refs", "__manifest/tree/draft",
 )  # fmt: skip
 

@@ -133,11 +133,8 @@ class Snapshot(Struct, frozen=True):
     def _export_source(self) -> ExportSource:
         from omnigraph.pipeline.export import ExportSource
 
-        def confirm() -> None:
-            with self._confirmed():
-                pass
-
-        return ExportSource(self._repository, self.branch, self.commit, self.tables, confirm)
+        tables = self.tables
+        return ExportSource(self._repository, self.branch, self.commit, tables, self._confirmed)
 
     @contextmanager
     def _opened(self, table: PublishedTable) -> Iterator[TableSnapshot]:

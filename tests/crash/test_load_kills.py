@@ -120,10 +120,10 @@ class Failing(LocalEngine):
 def test_a_failing_task_leaves_a_sound_graph(
     failure, branch, stage, place, source, outcomes, monkeypatch
 ) -> None:
-    from omnigraph.pipeline import loader
+    from omnigraph.pipeline import where
 
     with open(place) as graph, monkeypatch.context() as patch:
-        patch.setattr(loader, "LocalEngine", lambda: Failing(stage, failure))
+        patch.setattr(where, "LocalEngine", lambda: Failing(stage, failure))
         with pytest.raises(type(failure)):
             graph.load(source, branch=branch, engine="local", actor="child")
         assert not assert_sound(graph, branch, outcomes["merge", branch])

@@ -279,6 +279,8 @@ def test_a_branch_that_is_gone_is_told(spark, graph):
     graph.load([{"name": "Eve"}], type="Person", mode="append", branch="dev")
     frame = reading(spark, graph, branch="dev")
     graph.branches.delete("dev")
+    assert frame.count() == 5
+    graph.cleanup(confirm=True, leftovers_older_than=dt.timedelta(0))
     with pytest.raises(Exception, match="dev"):
         frame.count()
 

@@ -292,13 +292,18 @@ def test_what_others_write_meanwhile_is_not_exported(graph: Graph, tmp_path: Pat
     assert written(tmp_path / "out.jsonl") == LINES
 
 
-def test_a_branch_that_is_deleted_meanwhile_is_no_export(graph: Graph, tmp_path: Path):
+def test_a_branch_that_is_cleaned_up_meanwhile_is_no_export(graph: Graph, tmp_path: Path):
     graph.branches.create("draft")
     graph.mutate('query q() { insert Person { name: "Cy" } }', branch="draft")
     source = graph.snapshot("draft")._export_source()
     graph.branches.delete("draft")
     graph.branches.create("draft")
     graph.mutate('query q() { insert Person { name: "Di" } }', branch="draft")
+    module.export(source, tmp_path / "out.jsonl")
+    people = [row for row in written(tmp_path / "out.jsonl") if row.get("type") == "Person"]
+    assert [row["data"]["name"] for row in people] == ["Ada", "Bo", "Cy"]
+    os.remove(tmp_path / "out.jsonl")
+    graph.cleanup(confirm=True, leftovers_older_than=dt.timedelta(0))
     with pytest.raises(NotFound, match="draft"):
         module.export(source, tmp_path / "out.jsonl")
     assert contents(tmp_path) == []

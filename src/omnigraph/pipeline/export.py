@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, cast, get_args
 
@@ -86,14 +87,14 @@ class ExportSource:
         branch: The branch.
         commit: The commit.
         tables: Its tables, nodes first.
-        confirm: Raises when the tables may have become those of another branch meanwhile.
+        confirmed: Surrounds what reads the tables, and raises when they are gone meanwhile.
     """
 
     repository: Repository
     branch: str
     commit: str
     tables: Sequence[PublishedTable]
-    confirm: Callable[[], None]
+    confirmed: Callable[[], AbstractContextManager[None]]
 
 
 def export(
@@ -139,11 +140,9 @@ def export(
     _refuse_graph(source.repository, found)
     runner = _runner(engine, sum(table.rows for table in tables))
     with found.draft() as draft:
-        try:
+        with source.confirmed():
             tasks = list(_tasks(source, tables, form, found.compression, draft, runner.parallelism))
             parts = runner.map(write_part, tasks, "exporting", progress or Silent())
-        finally:
-            source.confirm()
         rows = {table.name: 0 for table in tables}
         for task, part in zip(tasks, parts, strict=True):
             rows[task.form.name] += part.rows
@@ -166,14 +165,12 @@ def _export_stream(
         raise UsageError("a stream takes JSON lines only; name a folder for Parquet and CSV")
     rows = {table.name: 0 for table in tables}
     size = 0
-    try:
+    with source.confirmed():
         for task in _tasks(source, tables, format, None, None, 1):
             for count, data in portions(task):
                 stream.write(data)
                 rows[task.form.name] += count
                 size += len(data)
-    finally:
-        source.confirm()
     return ExportResult(source.commit, source.branch, format, (), rows, size)
 
 
