@@ -150,7 +150,7 @@ class Rules:
         return [
             Conflict("CardinalityViolation", type, source, "from")
             for (type, source), count in counts.items()
-            if count > self.most[type]
+            if count > self.most[type] and (self.ends[type][0], source) in state
         ]
 
     def are_kept(self, state: State) -> bool:
