@@ -887,7 +887,7 @@ class Graph:
                 repository,
                 theirs,
                 into,
-                replace(settings, work=work),
+                structs.replace(settings, work=work),
                 name=f"`{source}`",
                 dry_run=dry_run,
                 options=options,

@@ -71,6 +71,23 @@ def test_what_came_since_is_read_alone():
     assert rows.reads == []
 
 
+def test_what_this_process_published_is_not_read_again():
+    rows = Rows(*chain(1_000))
+    lineage = rows.lineage()
+    rows.reads.clear()
+    lineage.extend([commit("new", 1_000, "001000")], 1_000, 1_001)
+    lineage.grow(1_001, "new")
+    assert lineage.parents("new") == ("001000",)
+    assert rows.reads == []
+    # Someone else has published between the two: it is not known what.
+    lineage.extend([commit("later", 1_002, "other")], 1_002, 1_003)
+    assert lineage.known("later") is None
+    rows.commits += [commit("other", 1_001, "new"), commit("later", 1_002, "other")]
+    lineage.grow(1_003, "later")
+    assert lineage.parents("later") == ("other",)
+    assert len(rows.reads) == 1
+
+
 def test_commits_that_are_not_here_are_looked_for_below():
     below = Rows(*chain(600)).lineage()
     above = Lineage(0, "", 1, Rows(commit("x", 1, "000005", branch="draft")), below)
@@ -87,7 +104,7 @@ def test_ancestors_are_read_no_further_than_needed():
     found, theirs = common_ancestors(lambda id: parents_in(lineages, id), "010000", "009993d")
     assert (found, sorted(theirs)) == (["009990"], DRAFT)
     assert len(main.reads) == len(draft.reads) == 1
-    noted = merged_by(lineages[0], "010000", lineages[1], "009993d")
+    noted = merged_by(lineages[1], theirs)
     assert sorted(noted) == DRAFT
     assert noted[DRAFT[0]].parents == ("009990",)
 
@@ -96,5 +113,6 @@ def test_an_old_fork_is_found_however_far_back_it_is():
     main = Rows(*chain(3_000))
     draft = Rows(*chain(2), commit("d1", 3, "000002", branch="draft"))
     lineages = [main.lineage(), draft.lineage()]
-    noted = merged_by(lineages[0], "003000", lineages[1], "d1")
+    _, theirs = common_ancestors(lambda id: parents_in(lineages, id), "003000", "d1")
+    noted = merged_by(lineages[1], theirs)
     assert list(noted) == ["d1"]

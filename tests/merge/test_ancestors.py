@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
-from omnigraph.merge.ancestors import best_common_ancestors
+from omnigraph.history.ancestry import Parents, common_ancestors
+from omnigraph.merge.ancestors import independent
+
+
+def best_common_ancestors(
+    parents: Parents, ours: str, theirs: str, is_readable: Callable[[str], bool]
+) -> list[str]:
+    return independent(parents, common_ancestors(parents, ours, theirs, is_readable)[0])
 
 
 def closure(parents: dict[str, tuple[str, ...]], id: str) -> set[str]:

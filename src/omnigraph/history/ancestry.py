@@ -6,7 +6,7 @@ Ids sort by time, but clocks differ: the order only decides how much is looked a
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from omnigraph.history.lineage import Lineage
 from omnigraph.history.manifest import MergedCommit
@@ -45,13 +45,15 @@ def common_ancestors(
     """
     marks: dict[str, int] = {ours: _OURS}
     marks[theirs] = marks.get(theirs, 0) | _THEIRS
-    queue = [_Newest(id) for id in marks]
+    queue = [(_turned(id), id) for id in marks]
     heapq.heapify(queue)
     found: list[str] = []
     # Those in the queue that are not below an answer; a commit may be in the queue twice.
     waiting = set(marks)
+    upcoming: str | None = None
     while waiting:
-        id = heapq.heappop(queue).id
+        id = heapq.heappop(queue)[1] if upcoming is None else upcoming
+        upcoming = None
         waiting.discard(id)
         mark = marks[id]
         passed = mark
@@ -63,41 +65,38 @@ def common_ancestors(
             if known | passed == known:
                 continue
             marks[parent] = known | passed
-            heapq.heappush(queue, _Newest(parent))
             if marks[parent] & _BELOW:
                 waiting.discard(parent)
             else:
                 waiting.add(parent)
+            # Most commits have one parent, which is next: it need not go through the queue.
+            if upcoming is None and (not queue or parent > queue[0][1]):
+                upcoming = parent
+            else:
+                heapq.heappush(queue, (_turned(parent), parent))
     common = list(dict.fromkeys(id for id in found if not marks[id] & _BELOW))
     return common, [id for id, mark in marks.items() if mark == _THEIRS]
 
 
-def merged_by(target: Lineage, head: str, source: Lineage, merged: str) -> dict[str, MergedCommit]:
+def merged_by(source: Lineage, commits: Iterable[str]) -> dict[str, MergedCommit]:
     """What a branch has to note of the commits that it gets by a merge.
 
     Args:
-        target: What the branch knows.
-        head: Its head.
         source: What the branch that is merged knows.
-        merged: The commit that is merged.
+        commits: The commits.
     """
-    lineages = (source, target)
-    _, new = common_ancestors(lambda id: parents_in(lineages, id), head, merged)
     found = {}
-    for id in new:
+    for id in commits:
         branch, parents = source.branch_of(id), source.parents(id)
         if branch is not None and parents is not None:
             found[id] = MergedCommit(branch, parents)
     return found
 
 
-class _Newest:
-    """A commit in a queue that gives the newest first."""
+#: Every letter for another one, so that ids sort the other way round.
+_TURN = {code: 127 - code for code in range(128)}
 
-    __slots__ = ("id",)
 
-    def __init__(self, id: str) -> None:
-        self.id = id
-
-    def __lt__(self, other: _Newest) -> bool:
-        return self.id > other.id
+def _turned(id: str) -> str:
+    """What sorts newer ids before older ones."""
+    return id.translate(_TURN)

@@ -46,6 +46,8 @@ class Lineage:
         self._below = below
         self._commits: dict[str, Commit] = {}
         self._merged: dict[str, MergedCommit] = {}
+        #: Of both.
+        self._parents: dict[str, tuple[str, ...]] = {}
         #: Every commit above the one and up to the other is in memory.
         self._low = self._high = version
         self._width = _WINDOW
@@ -57,6 +59,13 @@ class Lineage:
             if version > self._high or (head is not None and head not in self._commits):
                 self._add(self._read(max(0, self._high - _MARGIN), version + _MARGIN))
                 self._high = max(self._high, version)
+
+    def extend(self, commits: Iterable[Commit], before: int, version: int) -> None:
+        """Add commits that led from one version to the next, if everything up to there is here."""
+        with self._guard:
+            if self._high == before:
+                self._add(commits)
+                self._high = version
 
     def deepen(self) -> bool:
         """Read earlier commits; False when there are none."""
@@ -88,8 +97,8 @@ class Lineage:
 
     def parents(self, id: str) -> tuple[str, ...] | None:
         """The parents of a commit, if they are in memory."""
-        found = self.known(id) or self._noted(id)
-        return None if found is None else found.parents
+        found = self._parents.get(id)
+        return self._below.parents(id) if found is None and self._below is not None else found
 
     def branch_of(self, id: str) -> str | None:
         """The branch that a commit was made on, if that is in memory."""
@@ -113,4 +122,7 @@ class Lineage:
     def _add(self, commits: Iterable[Commit]) -> None:
         for commit in commits:
             self._commits[commit.id] = commit
+            self._parents[commit.id] = commit.parents
             self._merged.update(commit.merged)
+            for id, merged in commit.merged.items():
+                self._parents.setdefault(id, merged.parents)

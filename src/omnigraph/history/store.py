@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 from omnigraph.compute.ulids import new_ulid
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError, UpgradeRequired, UsageError
-from omnigraph.history.ancestry import merged_by
+from omnigraph.history.ancestry import common_ancestors, merged_by, parents_in
 from omnigraph.history.lineage import Lineage
 from omnigraph.history.manifest import (
     ARCHIVED,
@@ -153,6 +153,8 @@ class History:
         self._remembered = Remembered(location)
         self._recent = Recent(location)
         self.touched = TouchedIds()
+        #: Which commits only the second one of two commits comes from, as last looked up.
+        self._walked: dict[tuple[str, str], list[str]] = {}
         #: What readers have last seen of main.
         self._seen: tuple[Stamp, Present] | None = None
         #: What could be remembered, and is not.
@@ -253,6 +255,7 @@ class History:
             self.epoch += 1
             self._cache.clear()
             self._lineages.clear()
+            self._walked = {}
             self._seen = self._unkept = None
             self.touched = TouchedIds()
             # Lance, too, tells some things by numbers: it gets a new session.
@@ -482,6 +485,20 @@ class History:
                 del self._lineages[next(iter(self._lineages))]
         return made
 
+    def common_ancestors(
+        self,
+        ours: str,
+        theirs: str,
+        branches: Sequence[str],
+        is_readable: Callable[[str], bool] = lambda _: True,
+    ) -> tuple[list[str], list[str]]:
+        """Where two commits that some branches know come together; see `ancestry`."""
+        lineages = [self.lineage(branch) for branch in branches]
+        found = common_ancestors(lambda id: parents_in(lineages, id), ours, theirs, is_readable)
+        # Who merges asks for the base first, and for what is new when it is published.
+        self._walked = {(ours, theirs): found[1]}
+        return found
+
     def _reader(self, branch: str | None, kind: str) -> Callable[[int, int], Iterable[Commit]]:
         def read(low: int, high: int) -> Iterable[Commit]:
             where = f"{kind} and table_version > {max(0, low)} and table_version <= {high}"
@@ -598,7 +615,8 @@ class History:
         """
         changed = list(tables)
         commit = commits[-1]
-        rows = [*map(version_row, changed), *map(commit_row, commits), head_row(commit)]
+        commit_rows = list(map(commit_row, commits))
+        rows = [*map(version_row, changed), *commit_rows, head_row(commit)]
         self.confirm(base.epoch)
         self._refuse_another_lifetime(base)
         ledger = self._ledger.publish(base.ledger, as_table(rows))
@@ -611,6 +629,7 @@ class History:
         )
         self._note(base, published, step_of(rows, touched))
         self.touched.put(base.identity, touched)
+        self._extend_lineage(base, commit_rows, ledger.version)
         if ledger.version // _PRUNE_EVERY > base.ledger.version // _PRUNE_EVERY:
             pruned = self._ledger.prune(ledger, obsolete_filter(state), _KEEP_VERSIONS)
             if pruned is None:
@@ -619,7 +638,17 @@ class History:
             state = structs.replace(state, version=pruned.version)
             published = structs.replace(published, state=state, ledger=pruned)
             self._note(before, published, Step((), is_pruned=True))
+            self._extend_lineage(before, (), pruned.version)
         return published
+
+    def _extend_lineage(
+        self, base: BranchState, commits: Iterable[dict[str, Any]], version: int
+    ) -> None:
+        """Let who knows the commits of a branch know those that were just published, too."""
+        with self._guard:
+            known = self._lineages.get(base.name)
+        if known is not None and (known.epoch, known.identity) == (base.epoch, base.identity):
+            known.extend(map(parse_commit, commits), base.ledger.version, version)
 
     def _refuse_another_lifetime(self, base: BranchState) -> None:
         """Refuse to publish to a branch that was deleted since, even if it was made anew.
@@ -657,7 +686,10 @@ class History:
             # It is cleaned up: then nothing of it can be read, either.
             return {}
         head, merged = commit.parents
-        return merged_by(self.lineage(base.name), head, self.lineage(branch), merged)
+        new = self._walked.get((head, merged))
+        if new is None:
+            new = self.common_ancestors(head, merged, (branch, base.name))[1]
+        return merged_by(self.lineage(branch), new)
 
     def _known_branches(self) -> list[str]:
         with self._guard:
@@ -676,8 +708,13 @@ class History:
 
     def set_tag(self, name: str, commit_id: str | None) -> None:
         """Give a commit a lasting name, or remove it. The caller holds the effect lock."""
-        base = self.read(MAIN)
-        self._ledger.publish(base.ledger, as_table([tag_row(name, commit_id)]))
+        self._publish_aside(self.read(MAIN), [tag_row(name, commit_id)])
+
+    def _publish_aside(self, base: BranchState, rows: list[dict[str, Any]]) -> None:
+        """Publish rows that are no commit."""
+        version = self._ledger.publish(base.ledger, as_table(rows)).version
+        if version == base.ledger.version + 1:
+            self._extend_lineage(base, (), version)
 
     # --- branches ---
 
@@ -710,7 +747,7 @@ class History:
         assert state.fork is not None
         deleted = DeletedBranch(state.fork, state.head, dt.datetime.now(dt.UTC))
         rows = [*(archived_row(c, main.ledger.version) for c in own), deleted_row(deleted)]
-        self._ledger.publish(main.ledger, as_table(rows))
+        self._publish_aside(main, rows)
 
     def delete_branch(self, name: str) -> None:
         """Delete a branch whose commits are archived.

@@ -6,29 +6,15 @@ whose branch was deleted and cleaned up cannot be read any more; then those befo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from omnigraph.history.ancestry import Parents, common_ancestors, parents_in
+from omnigraph.history.ancestry import Parents, parents_in
 from omnigraph.history.lineage import Lineage
 from omnigraph.history.store import History
 
 
-def best_common_ancestors(
-    parents: Parents, ours: str, theirs: str, is_readable: Callable[[str], bool]
-) -> list[str]:
-    """Find the best common ancestors of two commits, the newest first.
-
-    Args:
-        parents: Gives the parents of a commit; none when they are not known.
-        ours: A commit.
-        theirs: Another one.
-        is_readable: Tells if the state at a commit can be read. Others are passed over.
-    """
-    return _independent(parents, common_ancestors(parents, ours, theirs, is_readable)[0])
-
-
-def _independent(parents: Parents, found: list[str]) -> list[str]:
-    """Of several commits, those that no other one comes from."""
+def independent(parents: Parents, found: list[str]) -> list[str]:
+    """Of several commits, those that no other one comes from, the newest first."""
     if len(found) < 2:
         return found
     below: set[str] = set()
@@ -61,9 +47,10 @@ class Ancestry:
 
     def bases(self, ours: str, theirs: str) -> list[str]:
         """The best common ancestors that can be read."""
-        return best_common_ancestors(
-            self.parents, ours, theirs, lambda id: self.home(id) is not None
+        common, _ = self._history.common_ancestors(
+            ours, theirs, self.branches, lambda id: self.home(id) is not None
         )
+        return independent(self.parents, common)
 
 
 def fork_point(ours: Lineage, our_commit: str, theirs: Lineage, their_commit: str) -> str | None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+from msgspec import Struct, structs
 
 from omnigraph import failpoints
 from omnigraph.errors import UsageError
@@ -31,8 +32,7 @@ Verb = Literal["merge", "revert", "cherry-pick"]
 _DONE: dict[Verb, Outcome] = {"merge": "merged", "revert": "reverted", "cherry-pick": "picked"}
 
 
-@dataclass(frozen=True, slots=True)
-class MergeResult:
+class MergeResult(Struct, frozen=True):
     """What a merge, a revert or a cherry-pick did, or would do.
 
     Attributes:
@@ -77,8 +77,7 @@ class MergeResult:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Struct, frozen=True):
     """A change of a branch: what happened between two states, to be done to the branch as well.
 
     Attributes:
@@ -101,8 +100,7 @@ class Proposal:
     merged: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Start:
+class _Start(Struct, frozen=True):
     """Where a proposal starts from; `outcome` is what becomes of it unless there are conflicts."""
 
     outcome: Outcome
@@ -110,8 +108,7 @@ class _Start:
     commits: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
+class WriteOptions(Struct, frozen=True):
     """What comes with every write."""
 
     actor: str | None = None
@@ -310,7 +307,7 @@ def _prepared(view: View, proposal: Proposal, settings: Settling) -> tuple[_Star
     if not settings.resolutions.keys() <= known:
         # A broken rule is no conflict any more when another resolution mends it.
         with nullcontext() if settings.work is None else settings.work.trial() as work:
-            without = replace(settings, prefer=None, resolutions={}, work=work)
+            without = structs.replace(settings, prefer=None, resolutions={}, work=work)
             every = combine(view, start.base, proposal.theirs, without, check=check)
         _refuse_unknown(settings, known | {conflict.key for conflict in every.conflicts}, proposal)
     return start, combined

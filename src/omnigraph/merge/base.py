@@ -8,9 +8,9 @@ was, so that both sides count as changed there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import pyarrow as pa
+from msgspec import Struct, field
 
 from omnigraph.errors import NotFound
 from omnigraph.history.repository import Repository
@@ -33,8 +33,7 @@ Type = NodeType | EdgeType
 Doubts = dict[str, frozenset[str] | None]
 
 
-@dataclass(frozen=True)
-class Base:
+class Base(Struct, frozen=True):
     """A state of the graph, with changes on top of it that no commit has.
 
     Attributes:

@@ -28,7 +28,7 @@ from omnigraph.merge.changes import (
     compared_columns,
     joined,
 )
-from omnigraph.merge.combine import Sides, merged_rows, uris
+from omnigraph.merge.combine import OurRows, Sides, merged_rows, uris
 from omnigraph.merge.divided import FRESH, MergeSite, TablePlan, Type, marked
 from omnigraph.merge.rows import RowChanges, across, with_ids, without_ids
 from omnigraph.merge.three_way import RowConflict, Side, ids_to_merge
@@ -133,12 +133,12 @@ def _merged(task: BucketTask) -> MergedBucket:
     changes = _changes(task, type, plan, sides)
     check_wanted()
     ids = ids_to_merge(changes, task.doubts, task.pins)
-    found = _ours(task, type, sides.ours, ids)
+    found = _found(task, type, sides.ours, ids)
     delta, merged = merged_rows(
         type,
         sides,
         changes,
-        found,
+        OurRows.of(found, ids, sides),
         merge.settings,
         pins=task.pins,
         given=task.given,
@@ -193,7 +193,7 @@ def _changes(task: BucketTask, type: Type, plan: TablePlan, sides: Sides) -> Row
     )
 
 
-def _ours(task: BucketTask, type: Type, table: TableSnapshot, ids: pa.Array) -> pa.Table:
+def _found(task: BucketTask, type: Type, table: TableSnapshot, ids: pa.Array) -> pa.Table:
     """What `old_schema` has of our rows with some ids."""
     schema = old_schema(type)
     if task.ours is None:

@@ -8,11 +8,11 @@ again with equal values.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 import pyarrow as pa
+from msgspec import Struct
 
 from omnigraph.compute.arrays import as_arrow, as_numpy
 from omnigraph.errors import NotFound
@@ -30,8 +30,7 @@ from omnigraph.storage.tables import TableSnapshot
 Type = NodeType | EdgeType
 
 
-@dataclass(frozen=True)
-class GraphState:
+class GraphState(Struct, frozen=True, dict=True):
     """One state of the graph: the tables as they were at a commit, or some of them.
 
     Attributes:
@@ -139,8 +138,7 @@ def table_changes(type: Type, old: GraphState, new: GraphState) -> RowChanges:
 RouteKind = Literal["none", "forward", "backward", "across"]
 
 
-@dataclass(frozen=True)
-class Route:
+class Route(Struct, frozen=True):
     """Over which versions of a table what changed between two states is found.
 
     Attributes:
@@ -235,4 +233,5 @@ def as_row_changes(
         changes.before.drop_columns(ROW_ADDRESS),
         changes.after,
         as_numpy(changes.before[ROW_ADDRESS]),
+        changes.differs,
     )

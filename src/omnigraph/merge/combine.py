@@ -7,15 +7,17 @@ taken from that side.
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
 
 from omnigraph import failpoints
 from omnigraph.compute.arrays import as_arrow, as_numpy, rows_where
@@ -36,7 +38,7 @@ from omnigraph.merge.conflicts import (
     describe,
     describe_key,
 )
-from omnigraph.merge.rows import Bools, RowChanges, places, with_ids
+from omnigraph.merge.rows import Bools, Places, RowChanges, places, with_ids
 from omnigraph.merge.three_way import (
     Choice,
     Given,
@@ -68,8 +70,7 @@ _RULE_KINDS: dict[str, ConflictKind] = {
 }
 
 
-@dataclass(frozen=True)
-class Settling:
+class Settling(Struct, frozen=True):
     """How a merge is done.
 
     Attributes:
@@ -82,7 +83,7 @@ class Settling:
     granularity: Granularity = "property"
     prefer: Literal["ours", "theirs"] | None = None
     resolutions: Resolutions = field(default_factory=dict)
-    work: Work | None = field(default=None, compare=False, repr=False)
+    work: Work | None = None
 
     def choice(self, key: Key) -> Choice | None:
         """How a conflict is settled; None when it is not."""
@@ -94,8 +95,7 @@ class Settling:
         return repr((self.granularity, self.prefer, sorted(map(repr, self.resolutions.items()))))
 
 
-@dataclass(frozen=True)
-class Combined:
+class Combined(Struct, frozen=True):
     """What a merge does: changes by type, what is left to settle, and what was settled.
 
     `more_settled` is how many conflicts were settled that are not listed.
@@ -119,8 +119,7 @@ class Work(Protocol):
         """The same for a merge that writes nothing, beside this one."""
 
 
-@dataclass(frozen=True)
-class Sides:
+class Sides(Struct, frozen=True):
     """The versions of a table that the rows of a merge come from.
 
     With `is_exact` the rows of the base are those of its table, and not others in their place.
@@ -130,6 +129,29 @@ class Sides:
     ours: TableSnapshot
     theirs: TableSnapshot
     is_exact: bool
+
+
+class OurRows(Struct, frozen=True):
+    """The rows of our side that a merge is about.
+
+    Attributes:
+        rows: What `old_schema` has of them.
+        at: Where those with the `ids_to_merge` are among them; -1 where there is none.
+        same: Which of them are as they were in the base. They are not read: the changes on their
+            side have them.
+    """
+
+    rows: pa.Table
+    at: Places
+    same: Bools
+
+    @staticmethod
+    def of(rows: pa.Table, ids: pa.Array, sides: Sides) -> OurRows:
+        """Rows that were looked up, of which nobody knows yet if they have changed."""
+        same = np.zeros(rows.num_rows, bool)
+        if sides.is_exact:
+            same = kept_places(sides.ours, sides.base, _addresses(rows))[1]
+        return OurRows(rows, places(ids, rows), same)
 
 
 def combine(
@@ -211,50 +233,51 @@ class Combination:
         doubts = self.base.doubts.get(type.name, {})
         changes = self._with_pinned(type, pins)
         ids = ids_to_merge(changes, doubts, pins)
-        found, same = self._found(type, changes, ids)
         sides = Sides(
             self.base.state.snapshot(type),
             self.view.table(type.name).snapshot,
             self.theirs.snapshot(type),
             type.name not in self.base.overlay,
         )
+        ours = self._our_rows(type, sides, changes, ids)
         return merged_rows(
             type,
             sides,
             changes,
-            found,
+            ours,
             self.settings,
-            same=same,
             pins=pins,
             given=self.given.get(type.name, {}),
             doubts=doubts,
         )
 
-    def _found(self, type: Type, changes: RowChanges, ids: pa.Array) -> tuple[pa.Table, Bools]:
-        """Where rows with some ids are on our side, and which of them are as in the base.
+    def _our_rows(self, type: Type, sides: Sides, changes: RowChanges, ids: pa.Array) -> OurRows:
+        """The rows of our side with some ids.
 
-        Those in the same place as in the base are neither looked for nor read: the changes on
-        their side have them.
+        Those in the same place as in the base are not looked for.
         """
-        table, schema = self.view.table(type.name), old_schema(type)
-        if type.name in self.base.overlay:
-            found = table.find("id", ids, old_columns(type)).select(schema.names).cast(schema)
-            return found, np.zeros(found.num_rows, bool)
-        base = self.base.state.snapshot(type)
-        parts = [schema.empty_table()]
-        if changes.addresses is not None:
-            addresses, kept = kept_places(base, table.snapshot, changes.addresses)
-            known = changes.before.select([*old_columns(type), ROW_ID])
-            known = known.append_column(ROW_ADDRESS, as_arrow(addresses))
-            parts.append(rows_where(known.select(schema.names), kept).cast(schema))
-            self.view.note(type.name, LookUp("id", parts[-1]["id"].combine_chunks()))
-            ids = ids.filter(as_arrow(places(ids, parts[-1]) < 0))
-        same = [np.ones(parts[-1].num_rows, bool)]
-        if len(ids):
-            found = table.find("id", ids, old_columns(type)).select(schema.names).cast(schema)
-            parts.append(found)
-            same.append(kept_places(table.snapshot, base, as_numpy(found[ROW_ADDRESS]))[1])
-        return pa.concat_tables(parts), np.concatenate(same)
+        if not sides.is_exact or changes.addresses is None:
+            return OurRows.of(self._looked_up(type, ids), ids, sides)
+        addresses, kept = kept_places(sides.base, sides.ours, changes.addresses)
+        known = changes.before.select([*old_columns(type), ROW_ID])
+        known = known.append_column(ROW_ADDRESS, as_arrow(addresses))
+        stayed = rows_where(known.select(old_schema(type).names), kept).cast(old_schema(type))
+        self.view.note(type.name, LookUp("id", stayed["id"].combine_chunks()))
+        at, same = places(ids, stayed), np.ones(stayed.num_rows, bool)
+        missing = at < 0
+        if not missing.any():
+            return OurRows(stayed, at, same)
+        others = ids.filter(as_arrow(missing))
+        moved = OurRows.of(self._looked_up(type, others), others, sides)
+        at[missing] = np.where(moved.at < 0, -1, moved.at + stayed.num_rows)
+        return OurRows(
+            pa.concat_tables([stayed, moved.rows]), at, np.concatenate([same, moved.same])
+        )
+
+    def _looked_up(self, type: Type, ids: pa.Array) -> pa.Table:
+        schema = old_schema(type)
+        found = self.view.table(type.name).find("id", ids, old_columns(type))
+        return found.select(schema.names).cast(schema)
 
     def _with_pinned(self, type: Type, pins: Mapping[str, Side]) -> RowChanges:
         """The changes on their side, with rows that they left alone and that are asked for."""
@@ -427,13 +450,12 @@ def merged_rows(
     type: Type,
     sides: Sides,
     changes: RowChanges,
-    found: pa.Table,
+    our_rows: OurRows,
     settings: Settling,
     *,
     pins: Mapping[str, Side],
     given: Mapping[tuple[str, str], Any],
     doubts: Doubts,
-    same: Bools | None = None,
 ) -> tuple[TableDelta, Merged]:
     """Merge rows of one type: all of them, or all of some ids.
 
@@ -441,22 +463,14 @@ def merged_rows(
         type: The type.
         sides: The tables that the rows are from.
         changes: What changed on their side, and rows that are pinned.
-        found: What `old_schema` has of our rows that have one of the `ids_to_merge`.
+        our_rows: The rows of our side that have one of the `ids_to_merge`.
         settings: How it is done.
         pins: See `three_way`.
         given: See `three_way`.
         doubts: See `three_way`.
-        same: Which rows of `found` are as they were in the base; looked up unless given. They are
-            not read: the changes on their side have them.
     """
-    ids = ids_to_merge(changes, doubts, pins)
-    at = places(ids, found)
-    if same is None:
-        same = np.zeros(found.num_rows, bool)
-        if sides.is_exact:
-            addresses = as_numpy(found[ROW_ADDRESS]).astype(np.uint64, copy=False)
-            same = kept_places(sides.ours, sides.base, addresses)[1]
-    ours = _read(type, sides.ours, rows_where(found, ~same))
+    at, same = our_rows.at, our_rows.same
+    ours = _read(type, sides.ours, rows_where(our_rows.rows, ~same))
     choices = {
         (id, None if property is None else physical(property, type)): _typed(type, key, choice)
         for key, choice in settings.resolutions.items()
@@ -478,7 +492,7 @@ def merged_rows(
     sources = [(sides.theirs, changes.after), (sides.ours, ours), (sides.base, changes.before)]
     rows = _writable(type, merged.rows, sources)
     replaced = at[merged.places]
-    old = found.cast(old_schema(type))
+    old = our_rows.rows.cast(old_schema(type))
     delta = TableDelta.of(
         type,
         new=rows_where(rows, replaced < 0),
@@ -504,10 +518,15 @@ def _writable(
     return pa.Table.from_arrays(columns, schema=schema)
 
 
+def _addresses(rows: pa.Table) -> npt.NDArray[np.uint64]:
+    addresses: npt.NDArray[np.uint64] = as_numpy(rows[ROW_ADDRESS]).astype(np.uint64, copy=False)
+    return addresses
+
+
 def _by_id(delta: TableDelta) -> TableDelta:
     """A delta with its rows in the order of their ids."""
     order = pc.sort_indices(delta.changed["id"])
-    return replace(
+    return dataclasses.replace(
         delta,
         new=delta.new.take(pc.sort_indices(delta.new["id"])),
         changed=delta.changed.take(order),

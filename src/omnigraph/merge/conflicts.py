@@ -8,9 +8,10 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
+
+from msgspec import Struct
 
 from omnigraph.errors import MergeConflicts, NotFound, UsageError
 from omnigraph.language.values import show, to_json
@@ -37,8 +38,7 @@ _HEAD = """\
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(Struct, frozen=True):
     """One thing that two states of the graph disagree on.
 
     Attributes:

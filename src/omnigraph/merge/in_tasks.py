@@ -8,12 +8,12 @@ rows, and conflicts. What is settled by a rule is merged again, bucket by bucket
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import structs
 
 from omnigraph import failpoints
 from omnigraph.errors import MergeConflicts, Violation
@@ -115,7 +115,7 @@ class InTasks(Combination):
             type.name: self._plan(type, base, theirs, tables[type.name], sizes)
             for type in view.catalog.tables()
         }
-        alone = replace(settings, work=None)
+        alone = structs.replace(settings, work=None)
         self._site = MergeSite(site, plans, alone, check, work.writes)
         super().__init__(view, base, theirs, settings)
 

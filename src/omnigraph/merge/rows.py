@@ -6,14 +6,14 @@ file elsewhere that it refers to (see `storage.blobs.with_tokens`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from omnigraph.compute.arrays import as_arrow, as_numpy, rows_where
 from omnigraph.compute.equality import unequal
@@ -22,8 +22,7 @@ Bools = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class RowChanges:
+class RowChanges(Struct, frozen=True, dict=True):
     """What became of some rows of a table, from one state to another.
 
     A row in `before` alone was deleted, one in `after` alone was inserted. Ids are unique in each.
@@ -32,11 +31,14 @@ class RowChanges:
         before: Rows as they were.
         after: Rows as they are.
         addresses: Where the rows of `before` are in the table as it was; None when nobody knows.
+        differs: By column, in which rows of `after` it is not as in `before`; None when nobody has
+            compared them.
     """
 
     before: pa.Table
     after: pa.Table
     addresses: npt.NDArray[np.uint64] | None = None
+    differs: Mapping[str, Bools] | None = None
 
     @cached_property
     def ids(self) -> pa.Array:
@@ -118,15 +120,22 @@ def net(
     both = at >= 0
     if not both.any():
         return RowChanges(before, after)
-    differs = np.zeros(int(both.sum()), bool)
-    for name in columns:
-        differs |= unequal(taken(before[name], np.flatnonzero(both)), taken(after[name], at[both]))
+    was, now = np.flatnonzero(both), at[both]
+    differs = {name: unequal(taken(before[name], was), taken(after[name], now)) for name in columns}
+    kept = np.any(list(differs.values()), axis=0) if differs else np.zeros(len(was), bool)
     if keep:
         ids = _array(before["id"]).filter(as_arrow(both))
-        differs |= as_numpy(pc.is_in(ids, value_set=pa.array(list(keep), pa.utf8())))
+        kept |= as_numpy(pc.is_in(ids, value_set=pa.array(list(keep), pa.utf8())))
     kept_before, kept_after = np.ones(before.num_rows, bool), np.ones(after.num_rows, bool)
-    kept_before[both] = kept_after[at[both]] = differs
-    return RowChanges(rows_where(before, kept_before), rows_where(after, kept_after))
+    kept_before[both] = kept_after[now] = kept
+    return RowChanges(
+        rows_where(before, kept_before),
+        rows_where(after, kept_after),
+        differs={
+            name: _scattered(values, now, after.num_rows)[kept_after]
+            for name, values in differs.items()
+        },
+    )
 
 
 def across(
@@ -152,6 +161,13 @@ def composed(first: RowChanges, second: RowChanges) -> RowChanges:
         pa.concat_tables([first.before, without_ids(second.before, first.ids)]),
         pa.concat_tables([second.after, without_ids(first.after, second.ids)]),
     )
+
+
+def _scattered(values: Bools, at: Places, count: int) -> Bools:
+    """A longer column with some values at their places; False elsewhere."""
+    found = np.zeros(count, bool)
+    found[at] = values
+    return found
 
 
 def _array(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -8,13 +8,13 @@ only one side has changed takes that side; one that both have changed differentl
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from omnigraph.compute.arrays import as_arrow, as_numpy
 from omnigraph.compute.equality import unequal
@@ -26,8 +26,7 @@ SIDES: tuple[Side, ...] = ("ours", "theirs", "base")
 _OURS, _THEIRS, _BASE, _GIVEN = range(4)
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """A value in place of those of the three sides; of a whole row, by column; None is no row."""
 
     value: Any
@@ -36,8 +35,7 @@ class Given:
 Choice = Side | Given
 
 
-@dataclass(frozen=True, slots=True)
-class RowConflict:
+class RowConflict(Struct, frozen=True):
     """A row, or a column of it, that the two sides have changed differently.
 
     Attributes:
@@ -61,8 +59,7 @@ class RowConflict:
         return self.id, self.column
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(Struct, frozen=True):
     """What to do on our side.
 
     Attributes:
@@ -150,6 +147,7 @@ class _Merge:
         self.columns = list(columns)
         count = len(ids)
         self.sides = [ours, theirs.after, theirs.before]
+        self.known = theirs.differs
         self.at = [places(ids, rows) for rows in self.sides]
         self.unchanged = np.zeros(count, bool) if unchanged is None else unchanged
         if self.unchanged.any():
@@ -180,7 +178,7 @@ class _Merge:
         changed_ours, changed_theirs, self.differs = {}, {}, {}
         for name in self.columns:
             mine = self._unequal(name, _OURS, _BASE, ~self.unchanged)
-            other = self._unequal(name, _THEIRS, _BASE)
+            other = self._changed_theirs(name)
             differs = self._unequal(name, _OURS, _THEIRS, ~self.unchanged)
             self.differs[name] = differs | (self.unchanged & other)
             changed_ours[name] = mine | self.doubtful[name]
@@ -333,6 +331,15 @@ class _Merge:
                 taken(self.sides[side][name], self.at[side][rows]) for side in (one, other)
             )
             found[rows] = unequal(left, right)
+        return found
+
+    def _changed_theirs(self, name: str) -> Bools:
+        """In which rows their side has another value than the base."""
+        if self.known is None:
+            return self._unequal(name, _THEIRS, _BASE)
+        found = np.zeros(len(self.ids), bool)
+        there = self.there[_THEIRS]
+        found[there] = self.known[name][self.at[_THEIRS][there]]
         return found
 
     def _any(self, columns: Mapping[str, Bools]) -> Bools:

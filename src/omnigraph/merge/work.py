@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import TracebackType
+
+from msgspec import structs
 
 from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import OmnigraphError
@@ -104,7 +106,7 @@ class MergeWork:
         with others_first() if isinstance(engine, LocalEngine) else nullcontext():
             made = combination.run(check)
         self._handed = self.writes and not made.conflicts
-        return replace(made, more_settled=combination.more_settled)
+        return structs.replace(made, more_settled=combination.more_settled)
 
     def trial(self) -> MergeWork:
         """See `Work`."""

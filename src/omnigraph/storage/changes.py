@@ -302,9 +302,11 @@ def _looked_up(
     """The values of some keys, and which keys are there."""
     if not len(keys):
         return np.zeros(len(wanted), np.uint64), np.zeros(len(wanted), bool)
-    order = np.argsort(keys)
-    at = np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)
-    return values[order[at]], keys[order[at]] == wanted
+    if not (keys[1:] > keys[:-1]).all():
+        order = np.argsort(keys)
+        keys, values = keys[order], values[order]
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return values[at], keys[at] == wanted
 
 
 def _differ(old: TableSnapshot, new: TableSnapshot, row_ids: RowIds) -> npt.NDArray[np.bool_]:

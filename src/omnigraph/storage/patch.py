@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,8 @@ SEVERAL_ROWS = 1_000
 #: In a table of so many rows, already so many rows that are written do, if some replace others.
 _LARGE_TABLE = 300_000
 _SOME_ROWS = 10
+#: More rows than this that are replaced or go are marked while the others are written.
+_MANY_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +67,9 @@ def stage_patch(snapshot: TableSnapshot, patch: Patch) -> StagedWrite | None:
     with table_errors(snapshot.ref):
         row_ids = None if changed is None or patch.changed_at is None else patch.changed_at[ROW_ID]
         written = [rows for rows in (changed, new) if rows is not None]
-        fragments = (
-            replacing_fragments(snapshot, pa.concat_tables(written), row_ids) if written else []
-        )
-        if changed is None and removed is None:
+        rows = pa.concat_tables(written) if written else None
+        if rows is not None and changed is None and removed is None:
+            fragments = replacing_fragments(snapshot, rows, None)
             operation: Any = LanceOperation.Append(fragments)
             return staged(snapshot, "append", operation, added=new, **counts)
         addresses = [removed] if removed is not None else []
@@ -75,11 +77,18 @@ def stage_patch(snapshot: TableSnapshot, patch: Patch) -> StagedWrite | None:
             assert patch.changed_at is not None
             addresses.append(patch.changed_at[ROW_ADDRESS])
         places = np.concatenate([a.to_numpy() for a in addresses])
-        updated, emptied = without(dataset, places)
-        if not written:
+        if rows is None:
             # Lance wants a predicate for its log; the rows are told by the fragments.
-            operation = LanceOperation.Delete(updated, emptied, "false")
+            operation = LanceOperation.Delete(*without(dataset, places), "false")
             return staged(snapshot, "delete", operation, addresses=places, **counts)
+        if len(places) <= _MANY_ROWS:
+            fragments = replacing_fragments(snapshot, rows, row_ids)
+            updated, emptied = without(dataset, places)
+        else:
+            with ThreadPoolExecutor(1) as pool:
+                removing = pool.submit(without, dataset, places)
+                fragments = replacing_fragments(snapshot, rows, row_ids)
+                updated, emptied = removing.result()
         operation = replacing(updated, emptied, fragments)
     return staged(snapshot, "merge", operation, addresses=places, **counts)
 
