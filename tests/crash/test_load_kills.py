@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -101,13 +102,12 @@ class Failing(LocalEngine):
     def map(
         self, function: Callable[[Any], Any], tasks: Any, label: str, progress: Progress
     ) -> list[Any]:
-        done = 0
+        begun = itertools.count(1)
 
         def run(task: Any) -> Any:
-            nonlocal done
-            done += 1
+            number = next(begun)
             result = function(task)
-            if label == self.label and done == min(2, len(tasks)):
+            if label == self.label and number == min(2, len(tasks)):
                 raise self.failure
             return result
 
