@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from omnigraph.merge.diff import Diff
     from omnigraph.merge.entity_history import EntityVersion
     from omnigraph.merge.feed import Baseline, ChangePage, Feed
+    from omnigraph.merge.work import MergeWork
     from omnigraph.pipeline.engine import Progress
     from omnigraph.pipeline.export import ByteSink, ExportResult
     from omnigraph.pipeline.load import LoadResult
@@ -839,6 +840,7 @@ class Graph:
         engine: Literal["auto", "local", "spark"] = "auto",
         master: str | None = None,
         spark: Any = None,
+        progress: Progress | None = None,
     ) -> MergeResult:
         """Merge a branch, or any commit, into a branch: in one commit with two parents.
 
@@ -861,6 +863,7 @@ class Graph:
                 result is the same. Many changes are merged in tasks, which need little memory.
             master: Where Spark runs, such as `local[*]` or `spark://host:7077`.
             spark: A session of your own.
+            progress: Is called with how far a merge in tasks is.
 
         Raises:
             MergeConflicts: The sides disagree; all conflicts are listed, nothing was written.
@@ -871,8 +874,6 @@ class Graph:
             'fast_forward'
         """
         from omnigraph.merge.apply import WriteOptions, merge, settling
-        from omnigraph.merge.work import MergeWork
-        from omnigraph.pipeline.where import Where
 
         settings = settling(granularity, prefer, resolutions)
         repository = self._repository if dry_run else self._writable()
@@ -881,8 +882,7 @@ class Graph:
         if source == into:
             raise UsageError(f"the branch `{into}` cannot be merged into itself")
         options = WriteOptions(actor, message or f"merge {source}", if_commit, idempotency_key)
-        where = Where(engine, master, spark)
-        with MergeWork(where, self._settings, writes=not dry_run) as work:
+        with self._merge_work(engine, master, spark, progress, not dry_run) as work:
             return merge(
                 repository,
                 theirs,
@@ -906,6 +906,10 @@ class Graph:
         message: str | None = None,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
+        engine: Literal["auto", "local", "spark"] = "auto",
+        master: str | None = None,
+        spark: Any = None,
+        progress: Progress | None = None,
     ) -> MergeResult:
         """Undo a commit: make a new one that does the opposite of it.
 
@@ -924,6 +928,10 @@ class Graph:
             message: What for; `revert <id>` unless given.
             if_commit: Only if this is the branch's head.
             idempotency_key: Makes a repeated call give the first one's commit.
+            engine: Where it is done, if it is large.
+            master: Where Spark runs.
+            spark: A session of your own.
+            progress: Is called with how far it is, if it is done in tasks.
 
         Raises:
             MergeConflicts: Later commits have changed the same things; nothing was written.
@@ -941,7 +949,9 @@ class Graph:
         repository.history.check_branch(branch)
         found = self.commit(commit)
         options = WriteOptions(actor, message or f"revert {found.id}", if_commit, idempotency_key)
-        return revert(repository, found, branch, settings, dry_run=dry_run, options=options)
+        with self._merge_work(engine, master, spark, progress, not dry_run) as work:
+            settings = structs.replace(settings, work=work)
+            return revert(repository, found, branch, settings, dry_run=dry_run, options=options)
 
     def cherry_pick(
         self,
@@ -956,6 +966,10 @@ class Graph:
         message: str | None = None,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
+        engine: Literal["auto", "local", "spark"] = "auto",
+        master: str | None = None,
+        spark: Any = None,
+        progress: Progress | None = None,
     ) -> MergeResult:
         """Do on a branch what one commit of another branch did, in a new commit with one parent.
 
@@ -970,6 +984,10 @@ class Graph:
             message: What for; `cherry-pick <id>` unless given.
             if_commit: Only if this is the branch's head.
             idempotency_key: Makes a repeated call give the first one's commit.
+            engine: Where it is done, if it is large.
+            master: Where Spark runs.
+            spark: A session of your own.
+            progress: Is called with how far it is, if it is done in tasks.
 
         Raises:
             MergeConflicts: The branch has changed the same things; nothing was written.
@@ -988,7 +1006,19 @@ class Graph:
         found = self.commit(commit)
         text = message or f"cherry-pick {found.id}"
         options = WriteOptions(actor, text, if_commit, idempotency_key)
-        return cherry_pick(repository, found, onto, settings, dry_run=dry_run, options=options)
+        with self._merge_work(engine, master, spark, progress, not dry_run) as work:
+            settings = structs.replace(settings, work=work)
+            return cherry_pick(repository, found, onto, settings, dry_run=dry_run, options=options)
+
+    def _merge_work(
+        self, engine: Any, master: str | None, spark: Any, progress: Progress | None, writes: bool
+    ) -> MergeWork:
+        from omnigraph.merge.work import MergeWork
+        from omnigraph.pipeline.engine import Silent
+        from omnigraph.pipeline.where import Where
+
+        where = Where(engine, master, spark)
+        return MergeWork(where, self._settings, writes, progress=progress or Silent())
 
     def history(
         self, type: str, id: str, *, branch: str = MAIN, limit: int | None = None
