@@ -20,6 +20,7 @@ from unittest.mock import patch
 import pytest
 
 from omnigraph.merge import combine
+from omnigraph.storage.snapshot import FEW_IDS
 from tests.merge.histories import Beginning, Step, begin, fast_place, random_steps, shortest
 
 #: Before the fixture that keeps such variables out of tests.
@@ -73,7 +74,7 @@ def check(start: Beginning, steps: list[Step]) -> Counter[str]:
 def check_seed(beginnings: Beginnings, seed: int, before: int, rounds: int) -> Counter[str]:
     """Run some rounds after others; a history that fails is made shorter first."""
     # Merges of many rows find them in another way: every second history goes that way.
-    with patch.object(combine, "FEW_IDS", combine.FEW_IDS if seed % 2 else 0):
+    with patch.object(combine, "FEW_IDS", FEW_IDS if seed % 2 else 0):
         return _checked(beginnings, seed, before, rounds)
 
 
