@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from omnigraph.merge.apply import MergeResult
     from omnigraph.merge.feed import ChangePage
     from omnigraph.pipeline.engine import Progress
-    from omnigraph.pipeline.load import LoadResult
+    from omnigraph.pipeline.load.run import LoadResult
     from omnigraph.writes.mutate import MutationResult
 
 

@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from omnigraph.merge.feed import Baseline, ChangePage, Feed
     from omnigraph.merge.work import MergeWork
     from omnigraph.pipeline.engine import Progress
-    from omnigraph.pipeline.export import ByteSink, ExportResult
-    from omnigraph.pipeline.load import LoadResult
+    from omnigraph.pipeline.export.run import ByteSink, ExportResult
+    from omnigraph.pipeline.load.run import LoadResult
     from omnigraph.storage.blobs import BlobStream, ByteRange
     from omnigraph.writes.audit import Recovery
     from omnigraph.writes.batches import Batches
@@ -559,7 +559,7 @@ class Graph:
             >>> graph.export("backup.jsonl.zst").rows
             {'Person': 2, 'Knows': 1}
         """
-        from omnigraph.pipeline.export import export
+        from omnigraph.pipeline.export.run import export
 
         source = self.snapshot(branch, commit=commit)._export_source()
         return export(
@@ -665,8 +665,8 @@ class Graph:
             2
         """
         from omnigraph.pipeline.engine import Silent
-        from omnigraph.pipeline.load import LoadOptions
-        from omnigraph.pipeline.loader import Input, load
+        from omnigraph.pipeline.load.request import Input, load
+        from omnigraph.pipeline.load.run import LoadOptions
         from omnigraph.pipeline.where import Where
 
         repository = self._writable()
@@ -753,7 +753,7 @@ class Graph:
             2
         """
         from omnigraph.pipeline.engine import Silent
-        from omnigraph.pipeline.fill_vectors import FillOptions, fill_vectors
+        from omnigraph.pipeline.load.fill_vectors import FillOptions, fill_vectors
 
         repository = self._writable()
         repository.history.check_branch(branch)

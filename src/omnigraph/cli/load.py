@@ -17,7 +17,7 @@ from omnigraph.cli.text import one_line, table, width
 from omnigraph.errors import LoadError, Violation
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.load import LoadResult
+    from omnigraph.pipeline.load.run import LoadResult
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -196,7 +196,7 @@ def _is_file(word: str) -> bool:
     """True for what is surely no graph: a file here, or an object whose name tells what it is."""
     if "://" not in word:
         return Path(word).is_file()
-    from omnigraph.pipeline.source_files import format_of
+    from omnigraph.pipeline.load.files import format_of
 
     return format_of(word) is not None
 

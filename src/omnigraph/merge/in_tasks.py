@@ -36,7 +36,7 @@ from omnigraph.merge.divided import DivideTask, MergeSite, TablePlan, Type, divi
 from omnigraph.merge.rows import RowChanges
 from omnigraph.merge.three_way import RowConflict
 from omnigraph.pipeline.engine import Engine, Progress
-from omnigraph.pipeline.load import BulkChange
+from omnigraph.pipeline.load.run import BulkChange
 from omnigraph.pipeline.scratch import Site, TableAt, packed, unpacked
 from omnigraph.storage.bulk import WrittenFile
 from omnigraph.storage.change_parts import Portion, grouped, portions

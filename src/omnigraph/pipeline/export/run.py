@@ -23,10 +23,10 @@ from omnigraph.language.schema.arrow import value_type
 from omnigraph.language.schema.catalog import ENDS
 from omnigraph.language.types import STRING
 from omnigraph.pipeline.engine import Engine, LocalEngine, Progress, Silent
-from omnigraph.pipeline.export_bucket import BucketTarget
-from omnigraph.pipeline.export_parts import Compression, Format, PartTask, portions, write_part
-from omnigraph.pipeline.export_targets import Target
-from omnigraph.pipeline.json_rows import RowColumn, RowForm
+from omnigraph.pipeline.export.bucket import BucketTarget
+from omnigraph.pipeline.export.parts import Compression, Format, PartTask, portions, write_part
+from omnigraph.pipeline.export.targets import Target
+from omnigraph.pipeline.formats.json_writer import RowColumn, RowForm
 from omnigraph.storage.tables import TableSnapshot
 
 _ENGINES = ("auto", "local", "spark")
@@ -209,8 +209,8 @@ def _runner(engine: str | Engine, rows: int) -> Engine:
     if engine == "local" or (engine == "auto" and rows < _SPARK_ROWS):
         # How many files there are does not depend on the machine.
         return LocalEngine(threads=1)
-    from omnigraph.pipeline.session import session
-    from omnigraph.pipeline.spark_engine import SparkEngine
+    from omnigraph.pipeline.spark.engine import SparkEngine
+    from omnigraph.pipeline.spark.session import session
 
     return SparkEngine(session())
 

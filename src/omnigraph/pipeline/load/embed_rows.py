@@ -15,7 +15,7 @@ from omnigraph.history.models import model_of, record_model
 from omnigraph.language import Catalog, EdgeType, NodeType
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.schema.catalog import Property
-from omnigraph.pipeline.jsonlines import Rows
+from omnigraph.pipeline.formats.json_reader import Rows
 from omnigraph.settings import Settings
 from omnigraph.storage.objects import Objects
 
