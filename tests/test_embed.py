@@ -249,7 +249,7 @@ def test_another_model_than_that_of_the_schema_is_refused(graph: Graph):
     [
         (["Dok"], NotFound, "no type `Dok`; did you mean `Doc`"),
         (["Plain"], UsageError, "Plain has no vector with `@embed`; those with one are Doc, Cites"),
-        ("Doc", UsageError, "types are a list of names"),
+        ("Doc", UsageError, "types is a list of names"),
     ],
 )
 def test_types_that_cannot_be_embedded_are_refused(graph: Graph, types, error, message):

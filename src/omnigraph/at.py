@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from omnigraph.arguments import checks_arguments
 from omnigraph.query.explain import Explanation
 from omnigraph.results import QueryResult
 from omnigraph.snapshots import Snapshot
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.blobs import BlobStream, ByteRange
 
 
+@checks_arguments
 class GraphAt:
     """A graph as it was at one commit: everything that reads, and nothing that writes.
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import pyarrow as pa
 from msgspec import structs
 
+from omnigraph.arguments import checked, checks_arguments
 from omnigraph.at import GraphAt
 from omnigraph.branch import Branch
 from omnigraph.diagnostics import did_you_mean
@@ -65,6 +66,7 @@ LoadMode = Literal["append", "merge", "overwrite"]
 _WORTH_INDEXES = 10_000
 
 
+@checked
 def init(
     place: str | os.PathLike[str],
     schema: str | os.PathLike[str],
@@ -97,6 +99,7 @@ def init(
     return _graph(repository, settings, read_only=False)
 
 
+@checked
 def open(
     place: str | os.PathLike[str],
     *,
@@ -124,6 +127,7 @@ def open(
     return _graph(repository, settings, read_only=mode == "r")
 
 
+@checks_arguments
 class Graph:
     """An open graph. Safe to share between threads; a context manager."""
 
@@ -1111,6 +1115,8 @@ class Graph:
     ) -> Snapshot:
         if snapshot is None:
             return self.snapshot(branch, commit=commit, version=version)
+        if not isinstance(snapshot, Snapshot):
+            raise UsageError(f"snapshot is what `Graph.snapshot` returns, not {snapshot!r}")
         if commit is not None or version is not None:
             raise UsageError("pass snapshot, commit or version: each tells what is read")
         if snapshot._repository is not self._repository:

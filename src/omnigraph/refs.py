@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from omnigraph.arguments import checks_arguments
 from omnigraph.history.manifest import MAIN
 from omnigraph.history.repository import Repository
 from omnigraph.history.store import BranchInfo
 
 
+@checks_arguments
 class Branches:
     """The branches of a graph."""
 
@@ -40,6 +42,7 @@ class Branches:
         delete_branch(self._writable(), name)
 
 
+@checks_arguments
 class Tags:
     """Lasting names of commits."""
 

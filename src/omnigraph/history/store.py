@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 
 from omnigraph.compute.ulids import new_ulid
 from omnigraph.diagnostics import did_you_mean
-from omnigraph.errors import NotFound, ReadSetConflict, StorageError, UpgradeRequired, UsageError
+from omnigraph.errors import NotFound, ReadSetConflict, StorageError, UpgradeRequired
 from omnigraph.history.ancestry import common_ancestors, merged_by, parents_in
 from omnigraph.history.lineage import Lineage
 from omnigraph.history.manifest import (
@@ -811,8 +811,6 @@ class History:
         Raises:
             NotFound: There is none.
         """
-        if not isinstance(name, str):
-            raise UsageError(f"a branch is given by its name, not as {name!r}")
         if name == MAIN or (not is_internal(name) and self._ledger.branch(name) is not None):
             return
         names = [MAIN, *(n for n in self.branch_names() if not is_internal(n))]
