@@ -243,11 +243,20 @@ class Graph:
     def commits(
         self, branch: str = MAIN, *, actor: str | None = None, limit: int | None = None
     ) -> list[Commit]:
-        """The commits of a branch, newest first."""
+        """The commits of a branch, newest first.
+
+        Args:
+            branch: The branch. The commits before it was made belong to it, too.
+            actor: Only those of an actor.
+            limit: At most so many; fewer commits are read then.
+
+        Raises:
+            NotFound: There is no such branch.
+        """
         if limit is not None and limit < 0:
             raise UsageError(f"limit is 0 or more, not {limit}")
         self._repository.history.check_branch(branch)
-        return self._repository.history.commits(branch, actor=actor)[:limit]
+        return self._repository.history.commits(branch, actor=actor, limit=limit)
 
     def commit(self, id: str) -> Commit:
         """A commit of any branch, by its id or tag."""

@@ -410,11 +410,20 @@ class History:
                     self._anchor = (stamp, state.head)
         return stamp
 
-    def commits(self, branch: str = MAIN, *, actor: str | None = None) -> list[Commit]:
-        """The commits of a branch, newest first: its head and everything before it."""
+    def commits(
+        self, branch: str = MAIN, *, actor: str | None = None, limit: int | None = None
+    ) -> list[Commit]:
+        """The commits of a branch, newest first: its head and everything before it.
+
+        Args:
+            branch: The branch.
+            actor: Only those of an actor.
+            limit: At most so many; no more are read than it takes to find them.
+        """
         head = self.read(branch).head
         chain = self.lineage(branch).chain(head)
-        return [c for c in chain if actor is None or c.actor == actor]
+        of_actor = (commit for commit in chain if actor is None or commit.actor == actor)
+        return list(itertools.islice(of_actor, limit))
 
     def commit(self, id: str) -> Commit:
         """Find a commit on any branch.
@@ -512,17 +521,16 @@ class History:
         Raises:
             NotFound: The branch has no such version, or was not there yet.
         """
-        if not isinstance(version, int):
-            raise UsageError(f"a version of the manifest is a whole number, not {version!r}")
-        newest = self.read(branch).ledger.version
-        commits = self.commits(branch)
-        first = min(commit.manifest_version for commit in commits)
-        if not first <= version <= newest:
-            raise NotFound(
-                f"the branch `{branch}` has no version {version} of its manifest;"
-                f" it has {first} to {newest}"
-            )
-        return next(c for c in commits if c.manifest_version <= version)
+        state = self.read(branch)
+        first = newest = state.ledger.version
+        for commit in self.lineage(branch).chain(state.head):
+            if commit.manifest_version <= version <= newest:
+                return commit
+            first = commit.manifest_version
+        raise NotFound(
+            f"the branch `{branch}` has no version {version} of its manifest;"
+            f" it has {first} to {newest}"
+        )
 
     def state_at(self, id: str, within: Sequence[str] = ()) -> ManifestState:
         """The tables as they were at a commit, told from the commits that led to it.
