@@ -25,7 +25,7 @@ from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import AlreadyExists, NotFound, UsageError
 from omnigraph.history.manifest import MAIN, Commit
 from omnigraph.history.repository import Repository, open_repository
-from omnigraph.history.revisions import Ref, at_commit, at_version, find_commit, head_of, resolve
+from omnigraph.history.revisions import Ref, find_commit, resolve, revision_of
 from omnigraph.language import Catalog, CompiledQuery, QueryCache, bind_parameters
 from omnigraph.language.query.parameters import bind_each
 from omnigraph.language.query.plan import ReadPlan
@@ -188,16 +188,8 @@ class Graph:
         Raises:
             NotFound: There is no such branch, commit or version.
         """
-        history = self._repository.history
-        if commit is not None and version is not None:
-            raise UsageError("pass commit or version, not both")
-        if version is not None:
-            found = at_version(history, branch, version)
-        elif commit is not None:
-            found = at_commit(history, commit)
-        else:
-            found = head_of(history, branch)
-        return Snapshot._of(self._repository, found)
+        revision = revision_of(self._repository.history, branch, commit, version)
+        return Snapshot._of(self._repository, revision)
 
     def at(self, ref: Ref, *, branch: str = MAIN) -> GraphAt:
         """The graph as it was: everything that reads, at one commit.
