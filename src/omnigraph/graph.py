@@ -822,6 +822,7 @@ class Graph:
             branch,
             query,
             values,
+            lambda: self._embedder,
             actor=actor,
             message=message,
             if_commit=if_commit,
