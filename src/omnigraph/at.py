@@ -16,6 +16,7 @@ from omnigraph.snapshots import Snapshot
 if TYPE_CHECKING:
     from omnigraph.blobs import BlobStat, EntityKind
     from omnigraph.graph import Graph
+    from omnigraph.pipeline.engine import Progress
     from omnigraph.pipeline.export import ByteSink, ExportResult
     from omnigraph.storage.blobs import BlobStream, ByteRange
 
@@ -120,7 +121,10 @@ class GraphAt:
         format: Literal["jsonl", "parquet", "csv"] = "jsonl",
         types: Sequence[str] | None = None,
         engine: Literal["auto", "local", "spark"] = "auto",
+        master: str | None = None,
+        spark: Any = None,
         overwrite: bool = False,
+        progress: Progress | None = None,
     ) -> ExportResult:
         """Write all nodes and edges to files; see `Graph.export`."""
         return self._graph.export(
@@ -129,5 +133,8 @@ class GraphAt:
             types=types,
             commit=self.commit,
             engine=engine,
+            master=master,
+            spark=spark,
             overwrite=overwrite,
+            progress=progress,
         )

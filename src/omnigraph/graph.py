@@ -537,7 +537,10 @@ class Graph:
         branch: str = MAIN,
         commit: str | None = None,
         engine: Literal["auto", "local", "spark"] = "auto",
+        master: str | None = None,
+        spark: Any = None,
         overwrite: bool = False,
+        progress: Progress | None = None,
     ) -> ExportResult:
         """Write all nodes and edges, of one state of the graph, to files.
 
@@ -552,7 +555,10 @@ class Graph:
             branch: Export the head of this branch.
             commit: Export this commit, by its id or tag, instead.
             engine: `local` is this process; `auto` takes Spark when there is much to write.
+            master: Where Spark runs, such as `local[*]` or `spark://host:7077`.
+            spark: A session of your own.
             overwrite: Replace a file, or a folder that has only files of an export.
+            progress: Is called with how far it is.
 
         Raises:
             NotFound: There is no such branch, commit or type.
@@ -564,10 +570,18 @@ class Graph:
             {'Person': 2, 'Knows': 1}
         """
         from omnigraph.pipeline.export import export
+        from omnigraph.pipeline.where import Where
 
         source = self.snapshot(branch, commit=commit)._export_source()
         return export(
-            source, target, format=format, types=types, engine=engine, overwrite=overwrite
+            source,
+            target,
+            format=format,
+            where=Where(engine, master, spark),
+            settings=self._settings,
+            types=types,
+            overwrite=overwrite,
+            progress=progress,
         )
 
     def recoveries(self) -> list[Recovery]:
