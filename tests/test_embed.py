@@ -18,6 +18,7 @@ from omnigraph import (
     PreconditionFailed,
     Settings,
     UsageError,
+    ValidationError,
     failpoints,
 )
 from omnigraph.cli import main
@@ -249,7 +250,7 @@ def test_another_model_than_that_of_the_schema_is_refused(graph: Graph):
     [
         (["Dok"], NotFound, "no type `Dok`; did you mean `Doc`"),
         (["Plain"], UsageError, "Plain has no vector with `@embed`; those with one are Doc, Cites"),
-        ("Doc", UsageError, "types are a list of names"),
+        ("Doc", UsageError, "types is a list of names"),
     ],
 )
 def test_types_that_cannot_be_embedded_are_refused(graph: Graph, types, error, message):
@@ -312,3 +313,58 @@ def test_the_verb_can_be_interrupted(graph: Graph, run):
     assert (code, out) == (130, "")
     assert err.endswith("error: interrupted; nothing was written\n")
     assert read(graph, ["vector"]) == {"a": [None]}
+
+
+REQUIRED = """\
+node Doc {
+  name: String @key
+  body: String?
+  kind: String @default("note")
+  vector: Vector(8) @embed("body")
+  other: Vector(4)? @embed("body")
+}
+
+node Tagged {
+  name: String @key
+  body: String @default("a note")
+  vector: Vector(4) @embed("body")
+}
+"""
+
+
+@pytest.fixture
+def required(tmp_path: Path) -> Graph:
+    return omnigraph.init(tmp_path / "required.omni", schema=REQUIRED, settings=MOCK)
+
+
+def test_an_insert_makes_the_vectors_that_are_required(required: Graph) -> None:
+    required.load([{"name": "a", "body": "cats"}], type="Doc")
+    text = "query q($n: String, $b: String) { insert Doc { name: $n, body: $b } }"
+    sets = [{"n": "b", "b": "cats"}, {"n": "c", "b": "dogs"}]
+    assert required.mutate(text, params=sets).affected_nodes == 2
+    rows = read(required, ["vector", "other"])
+    assert rows["b"][0] == rows["a"][0] != rows["c"][0]
+    assert [other is None for _, other in rows.values()] == [False, True, True]
+
+
+def test_an_insert_takes_the_vector_and_the_default_text(required: Graph) -> None:
+    vector = [0.0, 0.0, 0.0, 1.0]
+    text = 'query q($v: Vector(4)) { insert Tagged { name: "a", vector: $v }'
+    required.mutate(text + ' insert Tagged { name: "b" } }', params={"v": vector})
+    rows = required.snapshot().read("Tagged", ["name", "vector"]).to_pylist()
+    made = embedder_of(MOCK).embed(["a note"], 4)[0].tolist()
+    assert {row["name"]: row["vector"] for row in rows} == {"a": vector, "b": made}
+
+
+def test_an_insert_without_a_text_has_no_vector(required: Graph) -> None:
+    for text in ('body: " "', 'kind: "x"'):
+        with pytest.raises(ValidationError, match="loads and inserts make it from `body`"):
+            required.mutate(f'query q() {{ insert Doc {{ name: "a", {text} }} }}')
+    assert required.snapshot().count("Doc") == 0
+
+
+def test_an_insert_by_another_model_is_refused(required: Graph) -> None:
+    required.load([{"name": "a", "body": "cats"}], type="Doc")
+    other = omnigraph.open(required.location, settings=Settings(embed_provider="local"))
+    with pytest.raises(UsageError, match="are made with the model"):
+        other.mutate('query q() { insert Doc { name: "b", body: "dogs" } }')

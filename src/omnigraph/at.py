@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from omnigraph.arguments import checks_arguments
 from omnigraph.query.explain import Explanation
 from omnigraph.results import QueryResult
 from omnigraph.snapshots import Snapshot
@@ -15,10 +16,12 @@ from omnigraph.snapshots import Snapshot
 if TYPE_CHECKING:
     from omnigraph.blobs import BlobStat, EntityKind
     from omnigraph.graph import Graph
+    from omnigraph.pipeline.engine import Progress
     from omnigraph.pipeline.export.run import ByteSink, ExportResult
     from omnigraph.storage.blobs import BlobStream, ByteRange
 
 
+@checks_arguments
 class GraphAt:
     """A graph as it was at one commit: everything that reads, and nothing that writes.
 
@@ -118,7 +121,10 @@ class GraphAt:
         format: Literal["jsonl", "parquet", "csv"] = "jsonl",
         types: Sequence[str] | None = None,
         engine: Literal["auto", "local", "spark"] = "auto",
+        master: str | None = None,
+        spark: Any = None,
         overwrite: bool = False,
+        progress: Progress | None = None,
     ) -> ExportResult:
         """Write all nodes and edges to files; see `Graph.export`."""
         return self._graph.export(
@@ -127,5 +133,8 @@ class GraphAt:
             types=types,
             commit=self.commit,
             engine=engine,
+            master=master,
+            spark=spark,
             overwrite=overwrite,
+            progress=progress,
         )

@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from omnigraph.arguments import checks_arguments
 from omnigraph.errors import UsageError
 from omnigraph.history.manifest import MAIN, Commit
 from omnigraph.query.explain import Explanation
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from omnigraph.writes.mutate import MutationResult
 
 
+@checks_arguments
 class Branch:
     """A branch of an open graph. `Graph.branch` returns it.
 

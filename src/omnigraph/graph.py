@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import pyarrow as pa
 from msgspec import structs
 
+from omnigraph.arguments import checked, checks_arguments
 from omnigraph.at import GraphAt
 from omnigraph.branch import Branch
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import AlreadyExists, NotFound, UsageError
 from omnigraph.history.manifest import MAIN, Commit
 from omnigraph.history.repository import Repository, open_repository
-from omnigraph.history.revisions import Ref, at_commit, at_version, find_commit, head_of, resolve
+from omnigraph.history.revisions import Ref, find_commit, resolve, revision_of
 from omnigraph.language import Catalog, CompiledQuery, QueryCache, bind_parameters
 from omnigraph.language.query.parameters import bind_each
 from omnigraph.language.query.plan import ReadPlan
@@ -66,6 +67,7 @@ LoadMode = Literal["append", "merge", "overwrite"]
 _WORTH_INDEXES = 10_000
 
 
+@checked
 def init(
     place: str | os.PathLike[str],
     schema: str | os.PathLike[str],
@@ -98,6 +100,7 @@ def init(
     return _graph(repository, settings, read_only=False)
 
 
+@checked
 def open(
     place: str | os.PathLike[str],
     *,
@@ -125,6 +128,7 @@ def open(
     return _graph(repository, settings, read_only=mode == "r")
 
 
+@checks_arguments
 class Graph:
     """An open graph. Safe to share between threads; a context manager."""
 
@@ -185,16 +189,8 @@ class Graph:
         Raises:
             NotFound: There is no such branch, commit or version.
         """
-        history = self._repository.history
-        if commit is not None and version is not None:
-            raise UsageError("pass commit or version, not both")
-        if version is not None:
-            found = at_version(history, branch, version)
-        elif commit is not None:
-            found = at_commit(history, commit)
-        else:
-            found = head_of(history, branch)
-        return Snapshot._of(self._repository, found)
+        revision = revision_of(self._repository.history, branch, commit, version)
+        return Snapshot._of(self._repository, revision)
 
     def at(self, ref: Ref, *, branch: str = MAIN) -> GraphAt:
         """The graph as it was: everything that reads, at one commit.
@@ -240,11 +236,20 @@ class Graph:
     def commits(
         self, branch: str = MAIN, *, actor: str | None = None, limit: int | None = None
     ) -> list[Commit]:
-        """The commits of a branch, newest first."""
+        """The commits of a branch, newest first.
+
+        Args:
+            branch: The branch. The commits before it was made belong to it, too.
+            actor: Only those of an actor.
+            limit: At most so many; fewer commits are read then.
+
+        Raises:
+            NotFound: There is no such branch.
+        """
         if limit is not None and limit < 0:
             raise UsageError(f"limit is 0 or more, not {limit}")
         self._repository.history.check_branch(branch)
-        return self._repository.history.commits(branch, actor=actor)[:limit]
+        return self._repository.history.commits(branch, actor=actor, limit=limit)
 
     def commit(self, id: str) -> Commit:
         """A commit of any branch, by its id or tag."""
@@ -533,7 +538,10 @@ class Graph:
         branch: str = MAIN,
         commit: str | None = None,
         engine: Literal["auto", "local", "spark"] = "auto",
+        master: str | None = None,
+        spark: Any = None,
         overwrite: bool = False,
+        progress: Progress | None = None,
     ) -> ExportResult:
         """Write all nodes and edges, of one state of the graph, to files.
 
@@ -548,7 +556,10 @@ class Graph:
             branch: Export the head of this branch.
             commit: Export this commit, by its id or tag, instead.
             engine: `local` is this process; `auto` takes Spark when there is much to write.
+            master: Where Spark runs, such as `local[*]` or `spark://host:7077`.
+            spark: A session of your own.
             overwrite: Replace a file, or a folder that has only files of an export.
+            progress: Is called with how far it is.
 
         Raises:
             NotFound: There is no such branch, commit or type.
@@ -560,10 +571,18 @@ class Graph:
             {'Person': 2, 'Knows': 1}
         """
         from omnigraph.pipeline.export.run import export
+        from omnigraph.pipeline.where import Where
 
         source = self.snapshot(branch, commit=commit)._export_source()
         return export(
-            source, target, format=format, types=types, engine=engine, overwrite=overwrite
+            source,
+            target,
+            format=format,
+            where=Where(engine, master, spark),
+            settings=self._settings,
+            types=types,
+            overwrite=overwrite,
+            progress=progress,
         )
 
     def recoveries(self) -> list[Recovery]:
@@ -818,6 +837,7 @@ class Graph:
             branch,
             query,
             values,
+            lambda: self._embedder,
             actor=actor,
             message=message,
             if_commit=if_commit,
@@ -1141,6 +1161,8 @@ class Graph:
     ) -> Snapshot:
         if snapshot is None:
             return self.snapshot(branch, commit=commit, version=version)
+        if not isinstance(snapshot, Snapshot):
+            raise UsageError(f"snapshot is what `Graph.snapshot` returns, not {snapshot!r}")
         if commit is not None or version is not None:
             raise UsageError("pass snapshot, commit or version: each tells what is read")
         if snapshot._repository is not self._repository:

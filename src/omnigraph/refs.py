@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from omnigraph.arguments import checks_arguments
 from omnigraph.history.manifest import MAIN
 from omnigraph.history.repository import Repository
 from omnigraph.history.store import BranchInfo
 
 
+@checks_arguments
 class Branches:
     """The branches of a graph."""
 
@@ -40,6 +42,7 @@ class Branches:
         delete_branch(self._writable(), name)
 
 
+@checks_arguments
 class Tags:
     """Lasting names of commits."""
 
@@ -55,11 +58,23 @@ class Tags:
         """Commit ids by tag."""
         return dict(sorted(self._repository.history.present().state.tags.items()))
 
-    def create(self, name: str, commit: str) -> None:
-        """Give a commit a name."""
+    def create(self, name: str, commit: str) -> str:
+        """Give a commit a name, which stands for it wherever a commit is asked for.
+
+        Args:
+            name: The name.
+            commit: The commit of any branch, by its id or another tag.
+
+        Returns:
+            The commit's id.
+
+        Raises:
+            NotFound: There is no such commit.
+            AlreadyExists: The name is that of another commit.
+        """
         from omnigraph.writes.branches import set_tag
 
-        set_tag(self._writable(), name, commit)
+        return set_tag(self._writable(), name, commit)
 
     def delete(self, name: str) -> None:
         """Remove a name; the commit stays."""

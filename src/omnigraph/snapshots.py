@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from msgspec import Struct
 
+from omnigraph.arguments import checks_arguments
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, StorageError
 from omnigraph.history.manifest import ManifestState, PublishedTable
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.tables import TableSnapshot
 
 
+@checks_arguments
 class Snapshot(Struct, frozen=True):
     """One state of the graph. It never changes, whatever others write.
 

@@ -79,7 +79,7 @@ def test_a_wrong_schema_is_shown(run, files):
     [
         (("--schema", "schema.pg"), "either --query FILE or -e TEXT"),
         (("--schema", "schema.pg", "--query", "queries.gq", "-e", QUERY), "either --query"),
-        (("-e", QUERY), "no schema given; pass --schema FILE or set OMNIGRAPH_SCHEMA"),
+        (("-e", QUERY), "no graph and no schema given; name a graph, or pass --schema FILE"),
     ],
 )
 def test_what_is_missing_or_too_much_is_a_usage_error(run, files, arguments, message):
@@ -88,15 +88,57 @@ def test_what_is_missing_or_too_much_is_a_usage_error(run, files, arguments, mes
     assert message in ran.err
 
 
-def test_a_graph_explains_and_measures_how_it_runs_a_query(run, tmp_path):
+BY_NAME = "query q($n: String) { match { $p: Person { name: $n } } return { $p.name } }"
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A graph with one person at the tag `start`, and two at the head."""
     with init(tmp_path / "g.omni", "node Person { name: String @key }") as graph:
         graph.mutate('query q() { insert Person { name: "ada" } }')
-    text = "query q($n: String) { match { $p: Person { name: $n } } return { $p.name } }"
-    place = str(tmp_path / "g.omni")
-    options = ["--store", place, "-e", text, "--params", '{"n": "ada"}']
-    ran = run("explain", *options)
+        graph.tags.create("start", graph.commits(limit=1)[0].id)
+        graph.mutate('query q() { insert Person { name: "bob" } }')
+    return str(tmp_path / "g.omni")
+
+
+def test_a_graph_explains_and_measures_how_it_runs_a_query(run, place):
+    options = ["-e", BY_NAME, "--params", '{"n": "ada"}']
+    ran = run("explain", place, *options)
     assert ran.code == 0
     assert "scan p: Person where p.name = $n" in ran.out and "rows" not in ran.out
-    measured = run("explain", *options, "--analyze", "--json")
+    measured = run("explain", "--store", place, *options, "--analyze", "--json")
     assert [step["rows"] for step in measured.json["steps"]] == [1, 1]
-    assert run("explain", "--analyze", "-e", text).code == 2
+
+
+def test_the_graph_is_named_as_for_every_verb(run, place, monkeypatch):
+    options = ["-e", BY_NAME, "--params", '{"n": "ada"}', "--json"]
+    expected = run("explain", place, *options).json
+    assert run("explain", place, "q", *options).json == expected
+    assert run("explain", "q", "--store", place, *options).json == expected
+    monkeypatch.setenv("OMNIGRAPH_STORE", place)
+    assert run("explain", *options).json == expected
+    assert run("explain", "q", *options).json == expected
+    monkeypatch.setenv("OMNIGRAPH_SCHEMA", "missing.pg")
+    assert run("explain", *options).json == expected
+    ran = run("explain", place, "--store", place, "-e", BY_NAME, "q")
+    assert (ran.code, "named twice" in ran.err) == (2, True)
+
+
+def test_a_commit_of_the_graph_is_explained(run, place):
+    options = ["-e", "query q() { match { $p: Person } return { $p.name } }", "--analyze", "--json"]
+    for name, people in ("start", 1), ("main", 2):
+        chosen = ("--snapshot", name) if name == "start" else ("--branch", name)
+        steps = run("explain", place, *chosen, *options).json["steps"]
+        assert steps[-1]["rows"] == people
+
+
+@pytest.mark.parametrize("option", ["--analyze", "--params={}", "--snapshot=v1", "--at=main"])
+def test_a_schema_alone_cannot_run_anything(run, files, option):
+    ran = run("explain", "--schema", "schema.pg", "-e", QUERY, option)
+    assert (ran.code, "need a graph: name it first" in ran.err) == (2, True)
+
+
+def test_a_graph_and_a_schema_are_too_much(run, files, place):
+    for arguments in (place, "friends"), ("--store", place):
+        ran = run("explain", *arguments, "--schema", "schema.pg", "--query", "queries.gq")
+        assert (ran.code, "not both" in ran.err) == (2, True)

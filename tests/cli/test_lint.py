@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+from omnigraph.graph import init
+
 
 def test_good_files_pass_with_a_summary(run, files):
     ran = run("lint", "schema.pg", "queries.gq")
@@ -66,6 +68,28 @@ def test_warnings_fail_only_with_strict(run, files):
     assert ran.code == 1
     assert "warning OG-" in ran.out
     assert run("lint", "schema.pg", "warn.gq", "--strict", "--json").json["ok"] is False
+
+
+def test_queries_are_checked_against_the_schema_of_a_graph(run, files, monkeypatch):
+    init("g.omni", "schema.pg").close()
+    (files / "bad.gq").write_text("query q() { match { $p: Person } return { $p.nmae } }")
+    for arguments in (("g.omni", "bad.gq"), ("bad.gq", "--store", "g.omni")):
+        ran = run("lint", *arguments)
+        assert (ran.code, "did you mean `name`?" in ran.out) == (1, True)
+    assert run("lint", "g.omni").out == "1 file checked: no errors, no warnings\n"
+    assert run("lint", "g.omni", "queries.gq", "--json").json["ok"] is True
+    assert run("lint", "g.omni", "queries.gq", "schema.pg").out.startswith("3 files checked")
+    monkeypatch.setenv("OMNIGRAPH_STORE", "g.omni")
+    assert run("lint", "bad.gq").code == 1
+    assert run("lint", "queries.gq").code == 0
+
+
+def test_a_graph_and_a_schema_are_too_much(run, files):
+    init("g.omni", "schema.pg").close()
+    for arguments in (("g.omni", "--schema", "schema.pg"), ("g.omni", "--store", "g.omni")):
+        ran = run("lint", *arguments, "queries.gq")
+        assert ran.code == 2
+        assert "not both" in ran.err or "named twice" in ran.err
 
 
 def test_queries_without_a_schema_are_a_usage_error(run, files):

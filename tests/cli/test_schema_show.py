@@ -3,6 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from omnigraph import compile_schema, format_schema
+from omnigraph.graph import init
+from omnigraph.graph import open as open_graph
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "knowledge" / "schema.pg"
 
@@ -68,8 +70,30 @@ def test_a_wrong_schema_is_an_error(run, files):
     assert "bad.pg:1:21: error" in ran.err
 
 
-def test_no_schema_is_a_usage_error(run):
-    assert run("schema", "show").code == 2
+def test_the_schema_of_a_graph_is_shown(run, files, monkeypatch):
+    init("g.omni", "schema.pg").close()
+    expected = run("schema", "show", "--schema", "schema.pg")
+    assert run("schema", "show", "g.omni") == expected
+    assert run("schema", "show", "--store", "g.omni") == expected
+    monkeypatch.setenv("OMNIGRAPH_STORE", "g.omni")
+    monkeypatch.setenv("OMNIGRAPH_SCHEMA", "missing.pg")
+    assert run("schema", "show") == expected
+    shown = run("schema", "show", "--json").json
+    with open_graph("g.omni", mode="r") as graph:
+        assert shown["identity_hash"] == graph.catalog.identity_hash
+
+
+def test_the_schema_setting_is_used_without_a_graph(run, files, monkeypatch):
+    monkeypatch.setenv("OMNIGRAPH_SCHEMA", "schema.pg")
+    assert run("schema", "show") == run("schema", "show", "--schema", "schema.pg")
+
+
+def test_no_schema_or_two_are_usage_errors(run, files):
+    ran = run("schema", "show")
+    assert (ran.code, "name a graph, or pass --schema FILE" in ran.err) == (2, True)
+    ran = run("schema", "show", "g.omni", "--schema", "schema.pg")
+    assert (ran.code, "not both" in ran.err) == (2, True)
+    assert run("schema", "show", "missing.omni").code == 1
 
 
 def test_an_unknown_verb_of_the_group_is_a_usage_error(run):

@@ -19,6 +19,7 @@ from omnigraph import (
     compile_schema,
     format_queries,
     format_schema,
+    init,
     lint,
 )
 
@@ -190,6 +191,23 @@ def test_the_example_lints_without_errors_and_is_formatted():
     assert len(found.queries) >= 12
     assert format_schema(schema) == schema
     assert format_queries(queries) == queries
+
+
+def test_the_example_graph_takes_documents_with_the_default_model(tmp_path):
+    folder = ROOT / "examples/knowledge"
+    queries = (folder / "queries.gq").read_text()
+    with init(tmp_path / "team.omni", folder / "schema.pg") as graph:
+        person = {"handle": "ada", "name": "Ada", "team": "core", "joined": "2026-01-31"}
+        graph.mutate(queries, name="found_team", params={"slug": "core", "name": "Core"})
+        graph.mutate(queries, name="add_person", params=person)
+        report = {"slug": "pets", "title": "Pets", "body": "cats and dogs", "kind": "report"}
+        assert graph.load([report], type="Document").tables["Document"].inserted == 1
+        text = 'insert Document { slug: "rates", title: "Rates", body: "bonds", kind: "report" }'
+        graph.mutate(f"query add() {{ {text} }}")
+        assert graph.embed().nodes["Document"].updated == 1
+        graph.load([{"from": "ada", "to": "pets"}, {"from": "ada", "to": "rates"}], type="Wrote")
+        found = graph.query(queries, name="experts_near", params={"question": "a kitten"})
+        assert [row["d.title"] for row in found] == ["Pets", "Rates"]
 
 
 def test_make_help_lists_every_target():

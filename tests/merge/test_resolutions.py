@@ -291,7 +291,7 @@ def test_a_rule_that_another_resolution_mends_may_have_one_as_well(social):
 
 @pytest.mark.parametrize("call", [{"types": [5]}, {"types": 5}, {"kinds": [None]}, {"ops": 7}])
 def test_a_filter_that_is_no_name_is_refused(social, call):
-    with pytest.raises(UsageError, match="are given by their names"):
+    with pytest.raises(UsageError, match="is a name or a list of names, not"):
         social.diff("main", "draft", **call)
-    with pytest.raises(UsageError, match="a branch is given by its name, not as None"):
+    with pytest.raises(UsageError, match="into is a text, not None"):
         social.merge("draft", into=None)

@@ -34,6 +34,7 @@ from omnigraph.language.schema.arrow import table_schema
 from omnigraph.pipeline.engine import Progress
 from omnigraph.pipeline.export import parts as export_parts
 from omnigraph.pipeline.export import run as module
+from omnigraph.pipeline.where import Where
 from tests.language.generators import from_random
 from tests.pipeline.test_json_rows import plain
 from tests.query.programs import random_rows, random_schema
@@ -126,7 +127,7 @@ class Several:
 
 
 def export_with(engine: Any, graph: Graph, target: Path, **options: Any) -> omnigraph.ExportResult:
-    return module.export(graph.snapshot()._export_source(), target, engine=engine, **options)
+    return module.export(graph.snapshot()._export_source(), target, where=engine, **options)
 
 
 # --- JSON lines ---
@@ -325,7 +326,7 @@ def test_types_choose_what_is_written_but_not_the_order(graph: Graph, tmp_path: 
         ({"commit": "nothing"}, NotFound, "no commit or tag `nothing`"),
         ({"format": "jsnol"}, UsageError, "no format `jsnol`; did you mean `jsonl`"),
         ({"format": "xml"}, UsageError, "there are jsonl, parquet and csv"),
-        ({"engine": "sparc"}, UsageError, "no engine `sparc`; did you mean `spark`"),
+        ({"engine": "sparc"}, UsageError, "`sparc` is no engine: use auto, local or spark"),
         ({"format": "csv"}, UsageError, "CSV goes to a folder"),
         ({"format": "parquet"}, UsageError, "Parquet goes to a folder"),
     ],
@@ -338,12 +339,12 @@ def test_an_option_that_makes_no_sense_is_refused(graph, tmp_path, options, erro
 
 
 def test_a_target_is_a_path_or_a_stream(graph: Graph):
-    with pytest.raises(UsageError, match="a path, or a binary stream"):
+    with pytest.raises(UsageError, match="a path or a binary stream"):
         graph.export(None)  # type: ignore[arg-type]
 
 
 def test_a_stream_takes_only_lines_of_this_process(graph: Graph):
-    for options in ({"format": "csv"}, {"engine": "spark"}):
+    for options in ({"format": "csv"}, {"engine": "spark"}, {"master": "local[2]"}):
         with pytest.raises(UsageError, match="stream"):
             graph.export(io.BytesIO(), **options)  # type: ignore[arg-type]
 
@@ -403,9 +404,57 @@ def test_names_that_differ_in_case_only_are_different_files():
     assert found == ["Ab-00000.csv", "Ab-00001.csv", "AB-1.csv", "C.csv"]
 
 
-def test_an_engine_is_chosen_by_the_number_of_rows(monkeypatch: pytest.MonkeyPatch):
-    assert module._runner("auto", 1000).name == "local"
-    assert module._runner("local", 10**12).name == "local"
+def test_an_engine_is_chosen_by_the_number_of_rows() -> None:
+    assert module._runner(Where("auto"), Settings(), 1000).name == "local"
+    assert module._runner(Where("local"), Settings(), 10**12).name == "local"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"engine": "spark"}, {"master": "local[3]"}, {"spark": "session"}],
+    ids=lambda options: next(iter(options)),
+)
+def test_spark_is_started_as_the_caller_and_the_graph_say(
+    options: dict[str, Any], graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Where, Settings]] = []
+
+    def made(chosen: str, where: Where, settings: Settings) -> Any:
+        assert chosen == "spark"
+        asked.append((where, settings))
+        return Several()
+
+    class Session:
+        def createDataFrame(self) -> None:
+            """A session has it."""
+
+    monkeypatch.setattr(module, "made_engine", made)
+    settings = Settings(spark_master="local[7]")
+    if "spark" in options:
+        options = {"spark": Session()}
+    with omnigraph.open(graph.location, settings=settings) as again:
+        again.export(tmp_path / "one.jsonl", **options)
+        again.at("main").export(tmp_path / "two.jsonl", **options)
+    assert [given for _, given in asked] == [settings, settings]
+    assert [{name: getattr(where, name) for name in options} for where, _ in asked] == [options] * 2
+
+
+def test_progress_is_reported(graph: Graph, tmp_path: Path) -> None:
+    told: list[Any] = []
+
+    class Noted:
+        def stage(self, label: str, total: int) -> None:
+            told.append((label, total))
+
+        def advance(self, done: int) -> None:
+            told.append(done)
+
+    for target in (tmp_path / "out.jsonl", io.BytesIO()):
+        told.clear()
+        graph.export(target, progress=Noted())
+        label, total = told[0]
+        assert (label, told[1:]) == ("exporting", list(range(1, total + 1)))
+        assert total > 1
 
 
 def test_a_folder_that_a_task_does_not_see_is_told(graph: Graph, tmp_path: Path):

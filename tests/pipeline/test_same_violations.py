@@ -121,8 +121,8 @@ CASES = [
          pa.array([{"uri": "file:///etc/hosts"}], _BLOB),
          **_insert("file", "Blob", "file:///etc/hosts")),
     Case("required",
-         ['Doc "d", `vector`: a value is required; a load makes it from `body` where that has a'
-          " text: give the text to a load, or the vector"],
+         ['Doc "d", `vector`: a value is required; loads and inserts make it from `body` where that'
+          " has a text: give the text, or the vector"],
          {"Doc": pa.table({"slug": ["d"], "vector": pa.nulls(1, pa.list_(pa.float32(), 16))})},
          [node("Doc", slug="d")], 'insert Doc { slug: "d" }'),
     Case("column", ["Part, `agee`: Part has no such column; did you mean `age`?"],

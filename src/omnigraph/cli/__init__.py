@@ -50,7 +50,10 @@ VERBS = {
     "recovery": ("omnigraph.cli.recovery:recovery", "See what became of interrupted writes."),
     "lint": ("omnigraph.cli.lint:lint", "Check a schema and the queries written for it."),
     "fmt": ("omnigraph.cli.fmt:fmt", "Format schema and query files in the canonical style."),
-    "explain": ("omnigraph.cli.explain:explain", "Show what a query takes, gives, reads and does."),
+    "explain": (
+        "omnigraph.cli.explain:explain",
+        "Show what a query takes, returns and does.",
+    ),
     "schema": ("omnigraph.cli.schema:schema", "Look at a schema."),
     "completion": ("omnigraph.cli.completion:completion", "Print a shell completion script."),
     "version": ("omnigraph.cli.version:version", "Show the versions of Omnigraph and its parts."),

@@ -37,7 +37,7 @@ Examples:
 )
 @graph_arguments()
 @click.option("--branch", metavar="BRANCH", default="main", show_default=True, help="Whose.")
-@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="At most so many.")
+@click.option("--limit", "-n", metavar="N", type=click.IntRange(min=1), help="At most so many.")
 @click.option("--filter", "condition", metavar="actor=ACTOR", help="Only those of an actor.")
 @common_options
 def list_commits(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from omnigraph.cli.files import read_source
-from omnigraph.cli.graphs import reading
-from omnigraph.cli.options import chosen_schema, common_options, schema_option
+from omnigraph.cli.graphs import is_graph, reading
+from omnigraph.cli.options import common_options, schema_option
 from omnigraph.cli.output import Output
-from omnigraph.cli.queries import read_parameters, read_query
+from omnigraph.cli.queries import graph_and_name, query_options, read_parameters, read_query
+from omnigraph.cli.schemas import graph_or_schema
 from omnigraph.cli.states import check_state, state_options, state_to_read
 from omnigraph.cli.text import columns, indented
 from omnigraph.diagnostics import did_you_mean
@@ -24,33 +26,24 @@ if TYPE_CHECKING:
 @click.command(
     epilog="""\b
 Examples:
-  omnigraph explain --schema schema.pg --query queries.gq
-  omnigraph explain --schema schema.pg --query queries.gq find_person
-  omnigraph explain --schema schema.pg \\
+  omnigraph explain team.omni --query queries.gq find_person \\
+    --params '{"name": "Ada"}' --analyze
+  omnigraph explain team.omni --snapshot launch \\
     -e 'query all() { match { $p: Person } return { $p.name } }'
-  omnigraph explain --store team.omni --query queries.gq find_person \\
-    --params '{"name": "Ada"}' --analyze"""
+  omnigraph explain --schema schema.pg --query queries.gq
+  omnigraph explain --schema schema.pg --query queries.gq find_person"""
 )
-@click.argument("name", required=False)
+@query_options
 @schema_option
-@click.option("--query", "path", metavar="FILE", type=click.Path(), help="A .gq file.")
-@click.option("-e", "text", metavar="TEXT", help="The query itself.")
-@click.option("--store", metavar="GRAPH", help="Show how this graph runs the query.")
-@click.option("--analyze", is_flag=True, help="With --store: run it and measure each step.")
-@click.option(
-    "--params",
-    "parameters",
-    metavar="JSON|@FILE",
-    help="With --store: values of the parameters, as a JSON object.",
-)
+@click.option("--analyze", is_flag=True, help="Run it on the graph and measure each step.")
 @state_options()
 @common_options
 def explain(
-    name: str | None,
+    words: tuple[str, ...],
+    store: str | None,
     schema_path: str | None,
     path: str | None,
     text: str | None,
-    store: str | None,
     analyze: bool,
     parameters: str | None,
     branch: str | None,
@@ -58,30 +51,59 @@ def explain(
     at: str | None,
     as_json: bool,
 ) -> None:
-    """Show what a query takes, gives, reads and does.
+    """Show what a query takes, returns and does.
 
-    Prints the parameters, the result's fields, the types that are read and written,
-    and the plan. NAME picks one query of the file; otherwise all are explained.
-    With --store it prints the steps in which that graph runs one query that reads,
-    and with --analyze how many matches each step gave and how long it took.
+    Prints the steps in which a graph runs one query that reads, and with --analyze
+    how many rows each step made and how long it took. NAME picks one query of the
+    file. With --schema instead of a graph it prints the parameters, the result's
+    fields, the types that are read and written, and the plan, of all queries of the
+    file or of one.
     """
-    from omnigraph.language import QueryCache, compile_schema
-
     output = Output(json=as_json)
-    if (path is None) == (text is None):
-        raise UsageError("pass a query: either --query FILE or -e TEXT")
-    if store is not None:
+    source = read_query(path, text)
+    place, name = _graph_and_name(words, store, schema_path)
+    if place is not None:
         check_state(branch, commit, at)
         state = (branch, commit, at)
-        _explain_run(output, store, name, path, text, parameters, state, analyze)
+        _explain_run(output, place, name, path, source, parameters, state, analyze)
         return
     if analyze or parameters is not None:
-        raise UsageError("--analyze and --params need a graph: pass --store GRAPH")
+        raise UsageError("--analyze and --params need a graph: name it first, or pass --store")
     if any(option is not None for option in (branch, commit, at)):
-        raise UsageError("--branch, --snapshot and --at need a graph: pass --store GRAPH")
-    schema = chosen_schema(schema_path)
+        raise UsageError(
+            "--branch, --snapshot and --at need a graph: name it first, or pass --store"
+        )
+    _, schema = graph_or_schema((), None, schema_path)
+    assert schema is not None
+    _explain_compiled(output, schema, name, path, source)
+
+
+def _graph_and_name(
+    words: Sequence[str], store: str | None, schema_path: str | None
+) -> tuple[str | None, str | None]:
+    """The graph and the query's name; with a schema, a word is the name."""
+    if schema_path is not None:
+        if store is not None or len(words) > 1:
+            raise click.UsageError("pass a graph or --schema FILE, not both")
+        return None, words[0] if words else None
+    settings = Settings.from_env()
+    if store is None and settings.store is None and settings.schema is not None:
+        if not words:
+            return None, None
+        if len(words) == 1 and words[0].isidentifier() and not is_graph(words[0]):
+            return None, words[0]
+    if store is None and settings.store is None and not words:
+        raise UsageError("no graph and no schema given; name a graph, or pass --schema FILE")
+    return graph_and_name(words, store)
+
+
+def _explain_compiled(
+    output: Output, schema: str, name: str | None, path: str | None, source: str
+) -> None:
+    """Explain what queries mean for a schema."""
+    from omnigraph.language import QueryCache, compile_schema
+
     catalog = compile_schema(read_source(schema), path=schema)
-    source = text if text is not None else read_source(str(path))
     cache = QueryCache(Settings.from_env().query_cache_size)
     queries = cache.compile(source, catalog, path=path).queries
     if name is not None:
@@ -104,21 +126,19 @@ def explain(
 
 def _explain_run(
     output: Output,
-    store: str,
+    place: str,
     name: str | None,
     path: str | None,
-    text: str | None,
+    source: str,
     parameters: str | None,
     state: tuple[str | None, str | None, str | None],
     analyze: bool,
 ) -> None:
     """Explain how a graph runs a query."""
     values = read_parameters(parameters)
-    if isinstance(values, list):
-        raise UsageError("a query that reads takes one set of parameters")
-    with reading(store) as graph:
+    with reading(place) as graph:
         found = graph.explain(
-            read_query(path, text),
+            source,
             name=name,
             params=values,
             **state_to_read(graph, *state),

@@ -49,6 +49,7 @@ Examples:
     default="auto",
     help="local: this process; spark; auto: spark when there is much to write, the default.",
 )
+@click.option("--master", metavar="URL", help="Where Spark runs, such as local[4].")
 @click.option("--force", is_flag=True, help="Replace a file or an earlier export.")
 @common_options
 def export(
@@ -60,6 +61,7 @@ def export(
     commit: str | None,
     at: str | None,
     engine: Any,
+    master: str | None,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -76,7 +78,10 @@ def export(
     to_stdout = target == _STDOUT
     if to_stdout and as_json:
         raise UsageError("with --json, the rows go to a file: name a file or folder as TARGET")
-    with reading(place) as graph:
+    from omnigraph.pipeline.progress import Bars
+
+    # What goes to stdout would be mixed with bars on the same terminal.
+    with reading(place) as graph, Bars(False if to_stdout else None) as bars:
         if to_stdout:
             sys.stdout.flush()
         result = graph.export(
@@ -85,7 +90,9 @@ def export(
             types=types or None,
             **state_to_read(graph, branch, commit, at),
             engine=engine,
+            master=master,
             overwrite=force,
+            progress=bars,
         )
     if to_stdout:
         sys.stdout.buffer.flush()

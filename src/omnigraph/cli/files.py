@@ -24,7 +24,7 @@ def kind_of(path: str) -> str:
     if kind in (SCHEMA, QUERIES):
         return kind
     if os.path.isdir(path):
-        raise UsageError(f"{path} is a directory; name its .pg and .gq files")
+        raise UsageError(f"{path} is a directory and no graph; name its .pg and .gq files")
     raise UsageError(f"{path}: expected a .pg (schema) or .gq (queries) file")
 
 

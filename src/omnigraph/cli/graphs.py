@@ -6,6 +6,7 @@ OMNIGRAPH_STORE names it. An argument wins over the variable.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -60,6 +61,11 @@ def graph_and(words: Sequence[str], store: str | None, *names: str) -> list[str]
             "or pass --store GRAPH, or set OMNIGRAPH_STORE"
         )
     return [place, *words]
+
+
+def is_graph(word: str) -> bool:
+    """True when a word that might be a file is the place of a graph."""
+    return word.startswith("s3://") or os.path.isdir(os.path.join(word, "__manifest"))
 
 
 def reading(place: str) -> Graph:

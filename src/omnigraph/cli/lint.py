@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from omnigraph.cli.files import QUERIES, SCHEMA, kind_of, read_source
+from omnigraph.cli.graphs import is_graph
 from omnigraph.cli.options import common_options, schema_option
 from omnigraph.cli.output import Output, counted
+from omnigraph.cli.schemas import SchemaText, schema_text
 from omnigraph.errors import UsageError
 from omnigraph.settings import Settings
 
@@ -22,30 +24,40 @@ if TYPE_CHECKING:
 Examples:
   omnigraph lint schema.pg
   omnigraph lint schema.pg queries.gq
+  omnigraph lint team.omni queries.gq
   omnigraph lint --schema schema.pg --strict queries/*.gq"""
 )
-@click.argument("files", nargs=-1, metavar="[FILES]...", type=click.Path())
+@click.argument("files", nargs=-1, metavar="[GRAPH] [FILES]...", type=click.Path())
+@click.option("--store", metavar="GRAPH", help="The graph. Default: OMNIGRAPH_STORE.")
 @schema_option
 @click.option("--strict", is_flag=True, help="Exit with 1 on warnings as well.")
 @common_options
-def lint(files: tuple[str, ...], schema_path: str | None, strict: bool, as_json: bool) -> int:
+def lint(
+    files: tuple[str, ...], store: str | None, schema_path: str | None, strict: bool, as_json: bool
+) -> int:
     """Check a schema and the queries written for it.
 
     FILES are .pg (schema) and .gq (queries) files. A single .pg file among them is
-    the schema of the queries; otherwise name it with --schema. Every error and
-    warning is printed with its place. Exits with 1 when there is an error.
+    the schema of the queries; otherwise name it with --schema, or name a graph,
+    whose schema it is then. Every error and warning is printed with its place.
+    Exits with 1 when there is an error.
     """
     from omnigraph.language import lint as lint_texts
 
     output = Output(json=as_json)
-    schema, others, queries = _sort_files(files, schema_path)
-    texts = {path: read_source(path) for path in (schema, *others, *queries) if path is not None}
+    store, files = _graph_first(files, store)
+    if store is not None and schema_path is not None:
+        raise UsageError("pass a graph or --schema FILE, not both")
+    schema, others, queries = _sort_files(files, schema_path, store)
+    texts = {path: read_source(path) for path in (*others, *queries)}
+    if schema is not None:
+        texts[schema.path] = schema.text
 
     diagnostics: list[Diagnostic] = []
     compiled: tuple[CompiledQuery, ...] = ()
     if schema is not None:
         found = lint_texts(
-            texts[schema], [(path, texts[path]) for path in queries], schema_path=schema
+            schema.text, [(path, texts[path]) for path in queries], schema_path=schema.path
         )
         diagnostics += found.diagnostics
         compiled = found.queries
@@ -82,27 +94,40 @@ def _summary(output: Output, errors: int, warnings: int, files: int) -> str:
     return output.style(f"{checked}: {found}", fg="red" if errors else "yellow", bold=True)
 
 
+def _graph_first(files: tuple[str, ...], store: str | None) -> tuple[str | None, tuple[str, ...]]:
+    """Tell a graph that stands before the files from them."""
+    if not files or not is_graph(files[0]):
+        return store, files
+    if store is not None:
+        raise UsageError(f"the graph is named twice: {files[0]} and --store {store}")
+    return files[0], files[1:]
+
+
 def _sort_files(
-    files: tuple[str, ...], schema_path: str | None
-) -> tuple[str | None, list[str], list[str]]:
-    """Give the queries' schema, the other schemas, and the query files."""
+    files: tuple[str, ...], schema_path: str | None, store: str | None
+) -> tuple[SchemaText | None, list[str], list[str]]:
+    """Return the queries' schema, the other schemas, and the query files."""
     files = tuple(dict.fromkeys(files))
     kinds = {path: kind_of(path) for path in files}
     schemas = [path for path in files if kinds[path] == SCHEMA]
     queries = [path for path in files if kinds[path] == QUERIES]
-    if schema_path is None and len(schemas) == 1:
+    if schema_path is None and store is None and len(schemas) == 1:
         schema_path = schemas[0]
-    if schema_path is None and not schemas:
-        schema_path = Settings.from_env().schema
-    if schema_path is None and queries:
-        if schemas:
+    if schema_path is None and store is None and not schemas:
+        settings = Settings.from_env()
+        schema_path, store = None if settings.store else settings.schema, settings.store
+    if schema_path is None and store is None:
+        if schemas and queries:
             raise UsageError(
                 f"which of {', '.join(schemas)} is the schema of the queries? pass --schema FILE"
             )
-        raise UsageError(
-            f"{queries[0]} needs a schema to be checked against; "
-            "pass --schema FILE, or name the .pg file as well"
-        )
-    if schema_path is None and not schemas:
-        raise UsageError("nothing to check; name .pg and .gq files")
-    return schema_path, [path for path in schemas if path != schema_path], queries
+        if queries:
+            raise UsageError(
+                f"{queries[0]} needs a schema to be checked against; pass --schema FILE,"
+                " or name the .pg file or a graph as well"
+            )
+        if not schemas:
+            raise UsageError("nothing to check; name .pg and .gq files, or a graph")
+        return None, schemas, queries
+    schema = schema_text(store, schema_path)
+    return schema, [path for path in schemas if path != schema.path], queries

@@ -7,15 +7,18 @@ import sys
 import click
 
 from omnigraph.cli.files import read_source
+from omnigraph.cli.graphs import graph_arguments, reading
 from omnigraph.cli.lazy import VerbGroup
-from omnigraph.cli.options import chosen_schema, common_options, schema_option
+from omnigraph.cli.options import common_options, schema_option
 from omnigraph.cli.output import Output, coloured
+from omnigraph.cli.schemas import graph_or_schema
 
 
 @click.group(
     cls=VerbGroup,
     epilog="""\b
-Example:
+Examples:
+  omnigraph schema show team.omni
   omnigraph schema show --schema schema.pg""",
 )
 def schema() -> None:
@@ -25,10 +28,11 @@ def schema() -> None:
 @schema.command(
     epilog="""\b
 Examples:
-  omnigraph schema show --schema schema.pg
-  omnigraph schema show --schema schema.pg --format pg
+  omnigraph schema show team.omni
+  omnigraph schema show team.omni --format pg
   omnigraph schema show --schema schema.pg --json"""
 )
+@graph_arguments()
 @schema_option
 @click.option(
     "--format",
@@ -39,8 +43,12 @@ Examples:
     help="A table, or the schema's canonical text.",
 )
 @common_options
-def show(schema_path: str | None, form: str, as_json: bool) -> None:
+def show(
+    words: tuple[str, ...], store: str | None, schema_path: str | None, form: str, as_json: bool
+) -> None:
     """Show node types, edge types and their properties.
+
+    Of the schema that a graph has accepted, or of the file that --schema names.
 
     With --json: the compiled schema with its two hashes. `shape_hash` covers what
     the schema says, `identity_hash` also the stable ids of types and properties.
@@ -49,8 +57,13 @@ def show(schema_path: str | None, form: str, as_json: bool) -> None:
     from omnigraph.language import compile_schema, print_schema
 
     output = Output(json=as_json)
-    path = chosen_schema(schema_path)
-    catalog = compile_schema(read_source(path), path=path)
+    place, path = graph_or_schema(words, store, schema_path)
+    if path is not None:
+        catalog = compile_schema(read_source(path), path=path)
+    else:
+        assert place is not None
+        with reading(place) as graph:
+            catalog = graph.catalog
     if output.json:
         output.data(
             {

@@ -34,12 +34,12 @@ def create(words: tuple[str, ...], store: str | None, as_json: bool) -> None:
     """Give a commit a name.
 
     The name stands for the commit wherever a commit is asked for. COMMIT is the id
-    of a commit on any branch.
+    of a commit on any branch, or another tag.
     """
     output = Output(json=as_json)
     place, name, commit = graph_and(words, store, "NAME", "COMMIT")
     with writing(place, output, f"tag {name}") as graph:
-        graph.tags.create(name, commit)
+        commit = graph.tags.create(name, commit)
     if output.json:
         output.data({"name": name, "commit": commit})
     else:

@@ -97,6 +97,24 @@ def at_time(history: History, branch: str, moment: dt.datetime) -> Revision:
     )
 
 
+def revision_of(
+    history: History, branch: str = MAIN, commit: str | None = None, version: int | None = None
+) -> Revision:
+    """The head of a branch, or a commit by its id or tag, or a version of the branch's manifest.
+
+    Raises:
+        NotFound: There is none.
+        UsageError: Both a commit and a version are named.
+    """
+    if commit is not None and version is not None:
+        raise UsageError("pass commit or version, not both")
+    if version is not None:
+        return at_version(history, branch, version)
+    if commit is not None:
+        return at_commit(history, commit)
+    return head_of(history, branch)
+
+
 def resolve(history: History, ref: Ref, branch: str = MAIN) -> Revision:
     """The state that a text, a number or a time means.
 

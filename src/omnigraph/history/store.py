@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 
 from omnigraph.compute.ulids import new_ulid
 from omnigraph.diagnostics import did_you_mean
-from omnigraph.errors import NotFound, ReadSetConflict, StorageError, UpgradeRequired, UsageError
+from omnigraph.errors import NotFound, ReadSetConflict, StorageError, UpgradeRequired
 from omnigraph.history.ancestry import common_ancestors, merged_by, parents_in
 from omnigraph.history.lineage import Lineage
 from omnigraph.history.manifest import (
@@ -410,11 +410,20 @@ class History:
                     self._anchor = (stamp, state.head)
         return stamp
 
-    def commits(self, branch: str = MAIN, *, actor: str | None = None) -> list[Commit]:
-        """The commits of a branch, newest first: its head and everything before it."""
+    def commits(
+        self, branch: str = MAIN, *, actor: str | None = None, limit: int | None = None
+    ) -> list[Commit]:
+        """The commits of a branch, newest first: its head and everything before it.
+
+        Args:
+            branch: The branch.
+            actor: Only those of an actor.
+            limit: At most so many; no more are read than it takes to find them.
+        """
         head = self.read(branch).head
         chain = self.lineage(branch).chain(head)
-        return [c for c in chain if actor is None or c.actor == actor]
+        of_actor = (commit for commit in chain if actor is None or commit.actor == actor)
+        return list(itertools.islice(of_actor, limit))
 
     def commit(self, id: str) -> Commit:
         """Find a commit on any branch.
@@ -516,17 +525,16 @@ class History:
         Raises:
             NotFound: The branch has no such version, or was not there yet.
         """
-        if not isinstance(version, int):
-            raise UsageError(f"a version of the manifest is a whole number, not {version!r}")
-        newest = self.read(branch).ledger.version
-        commits = self.commits(branch)
-        first = min(commit.manifest_version for commit in commits)
-        if not first <= version <= newest:
-            raise NotFound(
-                f"the branch `{branch}` has no version {version} of its manifest;"
-                f" it has {first} to {newest}"
-            )
-        return next(c for c in commits if c.manifest_version <= version)
+        state = self.read(branch)
+        first = newest = state.ledger.version
+        for commit in self.lineage(branch).chain(state.head):
+            if commit.manifest_version <= version <= newest:
+                return commit
+            first = commit.manifest_version
+        raise NotFound(
+            f"the branch `{branch}` has no version {version} of its manifest;"
+            f" it has {first} to {newest}"
+        )
 
     def state_at(self, id: str, within: Sequence[str] = ()) -> ManifestState:
         """The tables as they were at a commit, told from the commits that led to it.
@@ -824,8 +832,6 @@ class History:
         Raises:
             NotFound: There is none.
         """
-        if not isinstance(name, str):
-            raise UsageError(f"a branch is given by its name, not as {name!r}")
         if name == MAIN or (not is_internal(name) and self._ledger.branch(name) is not None):
             return
         names = [MAIN, *(n for n in self.branch_names() if not is_internal(n))]

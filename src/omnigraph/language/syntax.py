@@ -138,24 +138,26 @@ def _enum(stream: TokenStream) -> ValueType | None:
     while not stream.at(")"):
         token = stream.current
         if token.kind == NAME:
-            value = token.text
+            value = _hyphenated(stream).text
         elif token.kind == STRING:
-            value = str(token.value)
+            value = str(stream.advance().value)
         elif token.kind in (INTEGER, FLOAT):
             raise stream.unexpected("an enum value", f'quote it: "{token.text}"')
         else:
             raise stream.unexpected("an enum value", "write names or quoted texts, with commas")
-        stream.advance()
         problem = "an enum value cannot be empty" if not value else None
         if value in values:
             problem = f"enum value `{value}` is listed twice"
         if problem:
             good = False
-            stream.report.error("OG-TY-003", problem, (token.start, token.end))
+            stream.report.error("OG-TY-003", problem, (token.start, stream.previous.end))
         values[value] = None
         if not stream.accept(","):
             break
-    close = stream.expect(")")
+    hint = None
+    if stream.at("-") or stream.at(NAME):
+        hint = "quote what is no name, or names with single hyphens between them"
+    close = stream.expect(")", "`,` or `)`", hint)
     if not values:
         stream.report.error(
             "OG-TY-003",
@@ -165,6 +167,22 @@ def _enum(stream: TokenStream) -> ValueType | None:
         )
         good = False
     return ValueType(Scalar.STRING, values=tuple(sorted(values))) if good else None
+
+
+def _hyphenated(stream: TokenStream) -> NameNode:
+    """A name, or names and numbers with hyphens between them: `data-eng`, without a space."""
+    first = last = stream.expect(NAME, "a name")
+    text = first.text
+    while (
+        stream.at("-")
+        and stream.current.start == last.end
+        and stream.peek().kind in (NAME, INTEGER)
+        and stream.peek().start == stream.current.end
+    ):
+        stream.advance()
+        last = stream.advance()
+        text += f"-{last.text}"
+    return NameNode(text, (first.start, last.end))
 
 
 def _vector(stream: TokenStream) -> ValueType | None:
@@ -282,8 +300,9 @@ def _argument(stream: TokenStream) -> Argument:
             stream.advance()
             return _range(stream, number, start)
         return literal
-    token = stream.expect(NAME, "an argument", "write names, literals or a range like 0..120")
-    return NameNode(token.text, (token.start, token.end))
+    if not stream.at(NAME):
+        raise stream.unexpected("an argument", "write names, literals or a range like 0..120")
+    return _hyphenated(stream)
 
 
 def _range(stream: TokenStream, low: int | float | None, start: int) -> RangeNode:

@@ -6,7 +6,7 @@ different branches, or the same one at different times.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from omnigraph.compute.keys import PHYSICAL_ENDS
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, UsageError
 from omnigraph.language import Catalog, EdgeType, NodeType
-from omnigraph.language.values import show, to_json
+from omnigraph.language.values import to_json
 from omnigraph.merge.changes import GraphState, changed_types, compared_columns, table_changes
 from omnigraph.merge.rows import RowChanges, aligned, ordered_union
 
@@ -262,17 +262,15 @@ def entity_changes(part: ColumnChanges) -> Iterator[EntityChange]:
             )
 
 
-def _texts(what: str, given: Collection[str] | None) -> tuple[str, ...] | None:
+def _texts(given: Collection[str] | None) -> tuple[str, ...] | None:
     """What a filter names; one name may stand alone."""
-    if given is None or isinstance(given, str):
-        return None if given is None else (given,)
-    if not isinstance(given, Iterable) or not all(isinstance(each, str) for each in given):
-        raise UsageError(f"{what}s are given by their names, not as {show(given)}")
-    return tuple(given)
+    if given is None:
+        return None
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _one_of(what: str, given: Collection[str] | None, known: Sequence[Any]) -> tuple[Any, ...]:
-    given = _texts(what, given)
+    given = _texts(given)
     for each in given or ():
         if each not in known:
             raise UsageError(f"`{each}` is no {what}; there are {', '.join(known)}")
@@ -280,7 +278,7 @@ def _one_of(what: str, given: Collection[str] | None, known: Sequence[Any]) -> t
 
 
 def _known_types(catalog: Catalog, given: Collection[str] | None) -> tuple[str, ...] | None:
-    chosen = _texts("type", given)
+    chosen = _texts(given)
     if chosen is None:
         return None
     names = [type.name for type in catalog.tables()]

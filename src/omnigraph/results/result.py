@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from omnigraph.arguments import checks_arguments
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import UsageError
 from omnigraph.language.query.compiled import ResultField
@@ -30,6 +31,7 @@ _NULLABLE = {
 }
 
 
+@checks_arguments
 class QueryResult:
     """The rows that a query gave: a table in memory, which never changes.
 

@@ -13,6 +13,7 @@ from omnigraph.errors import (
 from omnigraph.history.manifest import MAIN
 from omnigraph.history.names import check_name, check_new_branch
 from omnigraph.history.repository import Repository
+from omnigraph.history.revisions import find_commit
 from omnigraph.history.store import BranchInfo
 from omnigraph.writes.recovery import resolved
 
@@ -80,8 +81,13 @@ def _refuse_tagged(repository: Repository, name: str) -> None:
         )
 
 
-def set_tag(repository: Repository, name: str, commit: str) -> None:
-    """Give a commit a lasting name.
+def set_tag(repository: Repository, name: str, commit: str) -> str:
+    """Give a commit a lasting name; returns the commit's id.
+
+    Args:
+        repository: The graph.
+        name: The tag.
+        commit: The commit, by its id or another tag.
 
     Raises:
         AlreadyExists: Another commit has the name.
@@ -89,14 +95,15 @@ def set_tag(repository: Repository, name: str, commit: str) -> None:
     """
     check_name(name, "tag")
     with resolved(repository) as lock:
+        id = find_commit(repository.history, commit).id
         existing = repository.history.read(MAIN).state.tags.get(name)
-        if existing is not None and existing != commit:
+        if existing is not None and existing != id:
             raise AlreadyExists(
                 f"the tag `{name}` names commit {existing} already; delete it first"
             )
-        repository.history.commit(commit)
         lock.check()
-        repository.history.set_tag(name, commit)
+        repository.history.set_tag(name, id)
+        return id
 
 
 def delete_tag(repository: Repository, name: str) -> None:

@@ -176,7 +176,7 @@ def _left_out(
         return pa.nulls(count, field.type)
     text = "the column is required"
     if property is not None and property.embed is not None:
-        text += f"; only loads make it from `{property.embed.source}`: give it"
+        text += f"; only loads and inserts make it from `{property.embed.source}`: give it"
     found.add(type.name, None, _shown_name(type, field.name), None, "column", text)
     whole.add(field.name)
     return pa.nulls(count, field.type)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.compute.evaluate import ComputeFault, Given
 from omnigraph.errors import UsageError
@@ -30,6 +30,9 @@ from omnigraph.writes.request import WriteRequest
 from omnigraph.writes.rules import Violations
 from omnigraph.writes.rules.write import check_write
 from omnigraph.writes.view import View
+
+if TYPE_CHECKING:
+    from omnigraph.embedding.embedder import Embedder
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,7 @@ def mutate(
     branch: str,
     query: CompiledQuery,
     parameters: Sequence[Mapping[str, Value]],
+    embedder: Callable[[], Embedder],
     *,
     actor: str | None = None,
     message: str | None = None,
@@ -127,6 +131,7 @@ def mutate(
         query: A compiled query that writes.
         parameters: Sets of values of its parameters, as `bind_parameters` gives them. The query
             runs once with each set, in their order, and all of it ends in one commit.
+        embedder: Returns what makes the vectors that inserts need and leave out.
         actor: Who writes.
         message: What for.
         if_commit: Write only if this is the branch's head.
@@ -149,7 +154,7 @@ def mutate(
     def prepare(view: View) -> Mapping[str, TableDelta]:
         found = Violations()
         counts.clear()
-        deltas, counted = _run(view, plan, given, found)
+        deltas, counted = _run(view, plan, given, embedder, found)
         counts.update(counted)
         allowed = repository.external_blobs
         check_write(view.catalog, deltas, view.table, found, external_blobs=allowed)
@@ -188,7 +193,11 @@ def mutate(
 
 
 def _run(
-    view: View, plan: WritePlan, runs: Sequence[Given], found: Violations
+    view: View,
+    plan: WritePlan,
+    runs: Sequence[Given],
+    embedder: Callable[[], Embedder],
+    found: Violations,
 ) -> tuple[dict[str, TableDelta], dict[str, TypeCounts]]:
     """Run the statements; the compiler has seen to it that deletes stand alone."""
     if any(isinstance(statement, Delete) for statement in plan.statements):
@@ -203,7 +212,7 @@ def _run(
     for given, statement in itertools.product(runs, plan.statements):
         pending = tables.get(statement.type)
         if pending is None:
-            pending = tables[statement.type] = Pending(view, statement.type, found)
+            pending = tables[statement.type] = Pending(view, statement.type, found, embedder)
         match statement:
             case Insert():
                 pending.insert(statement, given)

@@ -6,7 +6,8 @@ Inserts are gathered as plain values and become columns when somebody looks.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,7 +29,11 @@ from omnigraph.writes.matching import find_matching
 from omnigraph.writes.reads import columns_of
 from omnigraph.writes.rules import Violations
 from omnigraph.writes.rules.values import misfit
+from omnigraph.writes.vectors import embedded, fill_vectors
 from omnigraph.writes.view import View
+
+if TYPE_CHECKING:
+    from omnigraph.embedding.embedder import Embedder
 
 _INSERTED = "_inserted"
 _MOST_CHUNKS = 16
@@ -37,7 +42,11 @@ _MOST_CHUNKS = 16
 class Pending:
     """What a mutation has written to one table, before it is committed."""
 
-    def __init__(self, view: View, name: str, found: Violations) -> None:
+    def __init__(
+        self, view: View, name: str, found: Violations, embedder: Callable[[], Embedder]
+    ) -> None:
+        self._view = view
+        self._embedder = embedder
         self.type = view.type(name)
         self._table = view.table(name)
         self._found = found
@@ -131,6 +140,7 @@ class Pending:
             given, id = self._buffer[place].get(name), ids[place].as_py()
             self._found.add(self.type.name, id, name, given, rule, reason, is_null=True)
         rows = pa.Table.from_arrays([columns[n] for n in self._schema.names], schema=self._schema)
+        rows = self._with_vectors(rows)
         # An insert replaces the whole row, so what updates have made of it does not count.
         if self.type.key and self._rows.num_rows:
             updated = pc.and_(
@@ -143,6 +153,16 @@ class Pending:
         self._rows = _joined(self._rows, rows)
         self._old = _joined(self._old, pa.Table.from_arrays(old, schema=self._old.schema))
         self._buffer, self._faults = [], {}
+
+    def _with_vectors(self, rows: pa.Table) -> pa.Table:
+        """The rows with the vectors that they need and leave out; others stay null."""
+        required = [p for p in embedded(self.type) if not p.type.nullable]
+        if not required:
+            return rows
+        nulls = {p.name: [p.name in row for row in self._buffer] for p in required}
+        objects = self._view.repository.objects
+        filled = fill_vectors(self.type, rows, required, self._embedder, objects, nulls)
+        return pa.Table.from_arrays(filled.columns, schema=self._schema)
 
     def _column(
         self, name: str, type: ValueType, faults: dict[tuple[int, str], tuple[str, str]]

@@ -19,6 +19,7 @@ from __future__ import annotations
 import random
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 
 from omnigraph import failpoints
 from omnigraph.errors import UsageError
@@ -40,12 +41,13 @@ def write(repository: Repository, request: WriteRequest) -> WriteResult:
     """Write to a branch in one commit, or not at all.
 
     Raises:
-        UsageError: What comes with the write is no text, or the idempotency key is empty.
+        UsageError: The idempotency key is empty.
         PreconditionFailed: The branch is not at `if_commit`.
         ReadSetConflict: Another writer was faster, and the write cannot simply be repeated.
         RecoveryRequired: An interrupted write is in the way that needs a person.
     """
-    _check_texts(request)
+    _refuse_empty_key(request)
+    request = _with_commit_id(repository, request)
     may_repeat = request.may_repeat and request.if_commit is None
     with sign_of_life(repository.objects):
         return _repeated(repository, request, may_repeat)
@@ -81,11 +83,16 @@ def _repeated(repository: Repository, request: WriteRequest, may_repeat: bool) -
     raise AssertionError("unreachable")
 
 
-def _check_texts(request: WriteRequest) -> None:
-    for name in ("actor", "message", "if_commit", "idempotency_key"):
-        given = getattr(request, name)
-        if given is not None and not isinstance(given, str):
-            raise UsageError(f"{name} is a text, not {given!r}")
+def _with_commit_id(repository: Repository, request: WriteRequest) -> WriteRequest:
+    """The request with the commit that a tag names in the place of the tag."""
+    name = request.if_commit
+    if name is None:
+        return request
+    tags = repository.history.present().state.tags
+    return replace(request, if_commit=tags.get(name, name))
+
+
+def _refuse_empty_key(request: WriteRequest) -> None:
     if request.idempotency_key == "":
         # Whoever forgot to fill it in would lose every write but the first.
         raise UsageError("the idempotency key is empty; give one of your own to each write")

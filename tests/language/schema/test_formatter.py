@@ -104,6 +104,23 @@ def test_the_spelling_of_literals_and_the_order_of_enums_stay() -> None:
     assert format_schema(text) == text
 
 
+def test_hyphens_of_enum_values_stand_without_spaces() -> None:
+    text = "node A {\n  x: enum(data-eng, tier-2) @default(data-eng)\n  @range(y, -5..-1)\n}\n"
+    assert format_schema(text) == text
+
+
+def test_the_ends_of_an_edge_have_one_spelling() -> None:
+    text = "edge E: A -> A { w: I64 @unique(src, dst) @key(w,dst) }"
+    assert format_schema(text) == (
+        "edge E: A -> A {\n  w: I64\n  @unique(from, to)\n  @key(w, to)\n}\n"
+    )
+
+
+def test_edges_on_one_line_get_a_line_each() -> None:
+    text = "edge E: A -> A edge F: A -> A @card(0..1) node B {}"
+    assert format_schema(text) == ("edge E: A -> A\n\nedge F: A -> A @card(0..1)\n\nnode B {}\n")
+
+
 def test_block_comments_keep_their_shape_when_they_move() -> None:
     text = "node A {\n      /* a\n           b\n\n       c */\n      x: I64\n}\n"
     assert format_schema(text) == "node A {\n  /* a\n       b\n\n   c */\n  x: I64\n}\n"

@@ -335,7 +335,8 @@ class ExpressionChecker:
 
     # --- operators ---
 
-    def comparison(self, node: BinaryNode) -> Checked | None:
+    def comparison(self, node: BinaryNode, *, in_braces: bool = False) -> Checked | None:
+        """Check a comparison; in the braces of a binding, a list is one that contains a value."""
         left, right = self.check(node.left), self.check(node.right)
         if left is None or right is None:
             return None
@@ -358,6 +359,9 @@ class ExpressionChecker:
                 return None
         if isinstance(left, Entity) or isinstance(right, Entity):
             return self.same_entity(node, left, right)
+        types = left.type, right.type
+        if in_braces and types[0] and types[0].is_list and not (types[1] and types[1].is_list):
+            operator = "contains"
         if operator == "in":
             fits = self.fits_in(node, left, right)
         elif operator == "contains":

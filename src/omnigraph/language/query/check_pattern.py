@@ -421,7 +421,7 @@ class PatternChecker:
                 for field in clause.fields:
                     left = PropertyNode(clause.variable, field.name, field.name.span)
                     equal = BinaryNode("=", left, field.value, field.span)
-                    found.append(checker.comparison(equal))
+                    found.append(checker.comparison(equal, in_braces=True))
         late_names = set(scope.variables) - required
         filters: list[Checked] = []
         late: list[Checked] = []

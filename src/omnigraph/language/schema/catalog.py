@@ -25,6 +25,8 @@ FORMAT = 1
 
 #: What an edge calls its two ends in schemas, queries and mutations.
 ENDS = ("from", "to")
+#: The ends as the columns of a table are called, which a schema may say, too.
+ENDS_AS_COLUMNS = {"src": "from", "dst": "to"}
 
 
 class Annotation(Struct, frozen=True):

@@ -13,7 +13,14 @@ from msgspec import Struct, field
 
 from omnigraph.diagnostics import Span, did_you_mean
 from omnigraph.language.schema.annotations import plain_literal, shown_argument
-from omnigraph.language.schema.catalog import ENDS, Cardinality, Check, Index, Range
+from omnigraph.language.schema.catalog import (
+    ENDS,
+    ENDS_AS_COLUMNS,
+    Cardinality,
+    Check,
+    Index,
+    Range,
+)
 from omnigraph.language.schema.draft import Checks, PropertyDraft
 from omnigraph.language.schema.tree import Member, PropertyNode
 from omnigraph.language.syntax import AnnotationNode, LiteralNode, NameNode, RangeNode, range_text
@@ -156,7 +163,13 @@ class ConstraintChecks:
         if not names or len(names) < len(node.arguments) or node.options:
             self._malformed(node)
             return None
-        return names
+        return [self._spelt(name) for name in names]
+
+    def _spelt(self, name: NameNode) -> NameNode:
+        """A name as it is called here: `src` and `dst` are the ends of an edge, too."""
+        if not self._is_edge or name.text in self._properties:
+            return name
+        return NameNode(ENDS_AS_COLUMNS.get(name.text, name.text), name.span)
 
     def _malformed(self, node: AnnotationNode, hint: str | None = None) -> None:
         for argument in node.arguments:
@@ -277,7 +290,7 @@ class ConstraintChecks:
             hint = "write one `@index` for each property" if len(names) > 1 else None
             self._malformed(node, hint)
             return
-        self._index(names[0], tuple(sorted(options.items())), node.span)
+        self._index(self._spelt(names[0]), tuple(sorted(options.items())), node.span)
 
     def _index(self, name: NameNode, options: tuple[tuple[str, Any], ...], span: Span) -> None:
         if self._is_edge and name.text in ENDS:

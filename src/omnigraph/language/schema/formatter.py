@@ -7,10 +7,13 @@ order of things and the spelling of literals stay; the text has to parse, but ma
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from omnigraph.diagnostics import Report, Span, TooManyErrors
 from omnigraph.errors import SchemaError
 from omnigraph.language.layout import Layout
+from omnigraph.language.schema.catalog import ENDS_AS_COLUMNS
 from omnigraph.language.schema.parser import parse_schema
 from omnigraph.language.schema.tree import (
     Declaration,
@@ -23,7 +26,7 @@ from omnigraph.language.stream import TokenStream
 from omnigraph.language.syntax import AnnotationNode
 from omnigraph.language.tokens import Token, tokenize
 
-_TIGHT_BEFORE = frozenset({",", ")", "]", ":", "?", "..", "=", "("})
+_TIGHT_BEFORE = frozenset({",", ")", "]", ":", "?", "..", "=", "(", "-"})
 _TIGHT_AFTER = frozenset({"(", "[", "@", "..", "=", "-"})
 _CLOSING = frozenset({")", "]"})
 
@@ -74,8 +77,9 @@ class _Formatter:
             self._out.item((start, end), head, 0, apart=True, opens=False)
             return
         self._out.item((start, body.open[1]), f"{head} {{", 0, apart=True)
+        ends = ENDS_AS_COLUMNS if isinstance(node, EdgeNode) else {}
         for member in body.members:
-            self._out.item(member.span, self._member(member), 1)
+            self._out.item(member.span, self._member(member, ends), 1)
         self._out.close(body.close[0], "}", 0)
 
     def _head(self, node: Declaration) -> str:
@@ -92,17 +96,17 @@ class _Formatter:
             head += f" implements {', '.join(name.text for name in node.implements)}"
         return head
 
-    def _member(self, member: PropertyNode | AnnotationNode) -> str:
+    def _member(self, member: PropertyNode | AnnotationNode, ends: Mapping[str, str]) -> str:
         if isinstance(member, AnnotationNode):
-            return self._source(member.span)
+            return self._source(member.span, ends)
         type = self._source(member.type.span)
         return f"{member.name.text}: {type}{self._annotations(member.annotations)}"
 
     def _annotations(self, annotations: list[AnnotationNode]) -> str:
         return "".join(f" {self._source(a.span)}" for a in annotations)
 
-    def _source(self, span: Span) -> str:
-        """Write the tokens of a place with canonical spaces."""
+    def _source(self, span: Span, spellings: Mapping[str, str] = MappingProxyType({})) -> str:
+        """Write the tokens of a place with canonical spaces, and some names as they should be."""
         parts: list[str] = []
         before = ""
         at = bisect_left(self._starts, span[0])
@@ -113,7 +117,7 @@ class _Formatter:
             tight = token.kind in _TIGHT_BEFORE or before in _TIGHT_AFTER
             if parts and (before == "," or not tight):
                 parts.append(" ")
-            parts.append(token.text)
+            parts.append(spellings.get(token.text, token.text))
             before = token.kind
         return "".join(parts)
 

@@ -157,8 +157,10 @@ def _edge(stream: TokenStream, first: Token) -> EdgeNode:
     annotations = _annotations(stream)
     body = _body(stream, name, None) if stream.at("{") else None
     end = body.close[1] if body else stream.previous.end
-    if body is None and not stream.at(END) and not stream.starts_line():
-        raise stream.unexpected("`{`, an annotation or a new line")
+    # Declarations without a body may share a line.
+    is_followed = stream.at_word(*KEYWORDS) and stream.peek().kind == NAME
+    if body is None and not (stream.at(END) or stream.starts_line() or is_followed):
+        raise stream.unexpected("`{`, an annotation, a declaration or a new line")
     return EdgeNode(name, source, target, annotations, body, (first.start, end))
 
 

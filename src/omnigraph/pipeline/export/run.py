@@ -27,9 +27,13 @@ from omnigraph.pipeline.export.bucket import BucketTarget
 from omnigraph.pipeline.export.parts import Compression, Format, PartTask, portions, write_part
 from omnigraph.pipeline.export.targets import Target
 from omnigraph.pipeline.formats.json_writer import RowColumn, RowForm
+from omnigraph.pipeline.where import Where, asked_for, check_engine, made_engine
+from omnigraph.settings import Settings
 from omnigraph.storage.tables import TableSnapshot
 
-_ENGINES = ("auto", "local", "spark")
+#: What is shown while it is under way.
+_STAGE = "exporting"
+_ANYWHERE = Where()
 #: So many rows are written by one process in the time that Spark takes to start.
 _SPARK_ROWS = 10_000_000
 #: A task for fewer rows would take longer to send than to run.
@@ -102,7 +106,8 @@ def export(
     target: str | os.PathLike[str] | ByteSink,
     *,
     format: str = "jsonl",
-    engine: str | Engine = "auto",
+    where: Where | Engine = _ANYWHERE,
+    settings: Settings | None = None,
     types: Sequence[str] | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -114,10 +119,11 @@ def export(
         target: A file of JSON lines or a folder, here or at `s3://`, or a binary stream for JSON
             lines.
         format: `jsonl`, `parquet` or `csv`.
-        engine: Where the tasks run: `local`, `spark`, or `auto`, which is Spark for many rows.
+        where: Where the tasks run; with the engine `auto`, that is Spark for many rows.
+        settings: How Spark is started, if it is not given; those of the environment when left out.
         types: Only these node and edge types.
         overwrite: May take the place of an earlier file or export.
-        progress: Is told how far it is.
+        progress: Is called with how far it is.
 
     Raises:
         NotFound: There is no such type.
@@ -128,21 +134,22 @@ def export(
         hint = did_you_mean(format, get_args(Format)) or "there are jsonl, parquet and csv"
         raise UsageError(f"there is no format `{format}`; {hint}")
     form = cast("Format", format)
+    if isinstance(where, Where):
+        check_engine(where)
     tables = _chosen(source.tables, types)
     if not isinstance(target, str | os.PathLike):
         if not hasattr(target, "write"):
             raise UsageError("a target is a path, or a binary stream with `write`")
-        if engine not in ("auto", "local"):
+        if not isinstance(where, Where) or asked_for(where) == "spark":
             raise UsageError("a stream is written by this process; leave the engine out")
-        return _export_stream(source, tables, form, target)
-    _check_engine(engine)
+        return _export_stream(source, tables, form, target, progress or Silent())
     found = Target.of(target, form, overwrite)
     _refuse_graph(source.repository, found)
-    runner = _runner(engine, sum(table.rows for table in tables))
+    runner = _runner(where, settings or Settings.from_env(), sum(table.rows for table in tables))
     with found.draft() as draft:
         with source.confirmed():
             tasks = list(_tasks(source, tables, form, found.compression, draft, runner.parallelism))
-            parts = runner.map(write_part, tasks, "exporting", progress or Silent())
+            parts = runner.map(write_part, tasks, _STAGE, progress or Silent())
         rows = {table.name: 0 for table in tables}
         for task, part in zip(tasks, parts, strict=True):
             rows[task.form.name] += part.rows
@@ -159,18 +166,25 @@ def export(
 
 
 def _export_stream(
-    source: ExportSource, tables: Sequence[PublishedTable], format: Format, stream: ByteSink
+    source: ExportSource,
+    tables: Sequence[PublishedTable],
+    format: Format,
+    stream: ByteSink,
+    progress: Progress,
 ) -> ExportResult:
     if format != "jsonl":
         raise UsageError("a stream takes JSON lines only; name a folder for Parquet and CSV")
     rows = {table.name: 0 for table in tables}
     size = 0
     with source.confirmed():
-        for task in _tasks(source, tables, format, None, None, 1):
+        tasks = list(_tasks(source, tables, format, None, None, 1))
+        progress.stage(_STAGE, len(tasks))
+        for done, task in enumerate(tasks, 1):
             for count, data in portions(task):
                 stream.write(data)
                 rows[task.form.name] += count
                 size += len(data)
+            progress.advance(done)
     return ExportResult(source.commit, source.branch, format, (), rows, size)
 
 
@@ -197,22 +211,14 @@ def _refuse_graph(repository: Repository, target: Target | BucketTarget) -> None
 # --- where it runs ---
 
 
-def _check_engine(engine: str | Engine) -> None:
-    if isinstance(engine, str) and engine not in _ENGINES:
-        hint = did_you_mean(engine, _ENGINES) or f"there are {', '.join(_ENGINES)}"
-        raise UsageError(f"there is no engine `{engine}`; {hint}")
-
-
-def _runner(engine: str | Engine, rows: int) -> Engine:
-    if not isinstance(engine, str):
-        return engine
-    if engine == "local" or (engine == "auto" and rows < _SPARK_ROWS):
+def _runner(where: Where | Engine, settings: Settings, rows: int) -> Engine:
+    if not isinstance(where, Where):
+        return where
+    chosen = asked_for(where) or ("spark" if rows >= _SPARK_ROWS else "local")
+    if chosen == "local":
         # How many files there are does not depend on the machine.
         return LocalEngine(threads=1)
-    from omnigraph.pipeline.spark.engine import SparkEngine
-    from omnigraph.pipeline.spark.session import session
-
-    return SparkEngine(session())
+    return made_engine(chosen, where, settings)
 
 
 # --- tasks ---

@@ -22,7 +22,6 @@ from omnigraph.errors import NotFound, OmnigraphError, UsageError
 from omnigraph.history.repository import Repository
 from omnigraph.language import Catalog, EdgeType, NodeType
 from omnigraph.language.schema.arrow import table_schema
-from omnigraph.language.schema.catalog import Property
 from omnigraph.pipeline.engine import Progress
 from omnigraph.pipeline.formats.json_reader import Rows
 from omnigraph.pipeline.load.embed_rows import TextEmbedding, embed_rows
@@ -36,6 +35,7 @@ from omnigraph.writes.digests import request_digest
 from omnigraph.writes.mutate import MutationResult, TypeCounts
 from omnigraph.writes.protocol import write
 from omnigraph.writes.request import Change, TableOutcome, WriteRequest
+from omnigraph.writes.vectors import embedded
 from omnigraph.writes.view import View
 
 #: So many bytes of rows are gathered before they are written.
@@ -89,13 +89,11 @@ def fill_vectors(
 
 def _types(catalog: Catalog, names: Sequence[str] | None) -> list[NodeType | EdgeType]:
     """The types whose vectors are filled, in the order of the schema."""
-    if isinstance(names, str):
-        raise UsageError(f"types are a list of names, as in [{names!r}]")
-    embedded = [type for type in catalog.tables() if _embedded(type)]
+    filled = [type for type in catalog.tables() if embedded(type)]
     if names is None:
-        return embedded
+        return filled
     known = [type.name for type in catalog.tables()]
-    with_vectors = [type.name for type in embedded]
+    with_vectors = [type.name for type in filled]
     for name in names:
         if name not in known:
             hint = did_you_mean(name, known)
@@ -103,11 +101,7 @@ def _types(catalog: Catalog, names: Sequence[str] | None) -> list[NodeType | Edg
         if name not in with_vectors:
             others = f"; those with one are {', '.join(with_vectors)}" if with_vectors else ""
             raise UsageError(f"{name} has no vector with `@embed`{others}")
-    return [type for type in embedded if type.name in names]
-
-
-def _embedded(type: NodeType | EdgeType) -> list[Property]:
-    return [p for p in type.stored_properties if p.embed is not None]
+    return [type for type in filled if type.name in names]
 
 
 @dataclass
@@ -203,7 +197,7 @@ class _Filling:
             type, Rows(rows, np.arange(rows.num_rows)), self.embedding, self.repository.objects
         )
         changed = pa.repeat(pa.scalar(False), rows.num_rows)
-        for property in _embedded(type):
+        for property in embedded(type):
             before, after = rows[property.name], made[property.name]
             changed = pc.or_(changed, pc.not_equal(before.is_valid(), after.is_valid()))
         return made.filter(changed)
@@ -220,7 +214,7 @@ def _missing(type: NodeType | EdgeType) -> str:
     """Finds the rows that have a text but not its vector."""
     parts = [
         f"({quoted(p.name)} is null and {quoted(p.embed.source)} is not null)"
-        for p in _embedded(type)
+        for p in embedded(type)
         if p.embed is not None
     ]
     return " or ".join(parts)

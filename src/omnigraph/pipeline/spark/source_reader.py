@@ -36,6 +36,7 @@ from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, ResourceLimit, StorageError, UsageError
 from omnigraph.history.manifest import MAIN, PublishedTable
 from omnigraph.history.repository import Repository
+from omnigraph.history.revisions import revision_of
 from omnigraph.language.types import Scalar, ValueType
 from omnigraph.pipeline.export.run import fragment_groups, row_form
 from omnigraph.pipeline.formats.json_writer import RowColumn
@@ -133,20 +134,8 @@ def pin(
         NotFound: There is no such branch, commit, type or column.
         UsageError: The predicate cannot be understood.
     """
-    history = repository.history
-    if commit is not None:
-        tags = history.read(MAIN).state.tags
-        try:
-            found = history.commit(tags.get(commit, commit))
-        except NotFound:
-            raise NotFound(
-                _with_hint(f"there is no commit or tag `{commit}`", commit, tags)
-            ) from None
-        branch, commit, state = found.branch, found.id, history.state_at(found.id)
-    else:
-        repository.history.check_branch(branch)
-        now = history.read(branch)
-        commit, state = now.head, now.state
+    revision = revision_of(repository.history, branch, commit)
+    state = revision.state
     table = state.by_name(type)
     if table is None:
         known = sorted(t.name for t in state.tables.values())
@@ -160,7 +149,7 @@ def pin(
     if where is not None:
         snapshot.check_predicate(where)
     location = str(repository.location)
-    return Pinned(location, type, branch, commit, table, every, chosen, where)
+    return Pinned(location, type, revision.branch, revision.commit, table, every, chosen, where)
 
 
 def _with_hint(text: str, name: str, known: Iterable[str]) -> str:

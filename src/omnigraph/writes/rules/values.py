@@ -61,8 +61,8 @@ def required_reason(property: Property) -> str:
     if property.embed is None:
         return "a value is required"
     return (
-        f"a value is required; a load makes it from `{property.embed.source}` where that has a"
-        " text: give the text to a load, or the vector"
+        f"a value is required; loads and inserts make it from `{property.embed.source}` where that"
+        " has a text: give the text, or the vector"
     )
 
 
