@@ -161,7 +161,15 @@ class Graph:
         self.close()
 
     def close(self) -> None:
-        """Let go of the graph. Nothing is ever left unwritten, so this cannot fail."""
+        """Close the tables and files of the graph, and drop what was cached of it in memory.
+
+        Nothing is ever left unwritten, so this cannot fail. Results and snapshots stay usable; a
+        call opens again what it needs.
+        """
+        self._caches = self._caches.anew(self._caches.epoch)
+        for name in ("_feed", "_embedder"):
+            self.__dict__.pop(name, None)
+        self._repository.close()
 
     @property
     def location(self) -> str:
