@@ -21,7 +21,8 @@ from omnigraph.language.schema.arrow import table_schema
 from omnigraph.query.budget import Budget
 from omnigraph.query.caches import Caches
 from omnigraph.query.engine import Execution
-from omnigraph.query.explain import ExplainedStep, explained
+from omnigraph.query.explain import ExplainedStep, Ran, explained
+from omnigraph.query.matching import Measured
 from omnigraph.query.prepared import prepare
 from omnigraph.query.source import Source
 
@@ -126,11 +127,12 @@ class Snapshot(Struct, frozen=True):
         prepared = prepare(plan, source)
         execution = Execution(prepared, source, values, budget, embedder=caches.embedder)
         if not analyze:
-            return explained(plan, execution.steps, None, None, None)
+            return explained(plan, execution.steps, None)
         begun = time.perf_counter()
         rows = execution.table().num_rows
-        seconds = time.perf_counter() - begun
-        return explained(plan, execution.steps, execution.matcher.measured, rows, seconds)
+        answer = Measured(rows, time.perf_counter() - begun)
+        ran = Ran(execution.matcher.measured, execution.finished, answer)
+        return explained(plan, execution.steps, ran)
 
     def _export_source(self) -> ExportSource:
         from omnigraph.pipeline.export import ExportSource
