@@ -151,7 +151,7 @@ def checks_arguments(cls: type[T]) -> type[T]:
 
 def checked(call: Callable[P, T]) -> Callable[P, T]:
     """A function that refuses arguments of a wrong kind, with a `UsageError`."""
-    code = call.__code__  # type: ignore[attr-defined]
+    code = call.__code__
     positional: Sequence[str] = code.co_varnames[: code.co_argcount]
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     kinds = {name: _kind(call.__name__, name) for name in names if name != "self"}
@@ -176,7 +176,7 @@ def _kind(call: str, name: str) -> Kind:
 
 
 def _with_default_none(call: Callable[..., object], positional: Sequence[str]) -> frozenset[str]:
-    defaults: tuple[object, ...] = call.__defaults__ or ()  # type: ignore[attr-defined]
-    named: dict[str, object] = call.__kwdefaults__ or {}  # type: ignore[attr-defined]
+    defaults: tuple[object, ...] = call.__defaults__ or ()
+    named: dict[str, object] = call.__kwdefaults__ or {}
     last = dict(zip(positional[::-1], defaults[::-1], strict=False))
     return frozenset(name for name, value in {**last, **named}.items() if value is None)
