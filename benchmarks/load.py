@@ -167,7 +167,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--large", action="store_true", help="load ten times as much as well")
     options = parser.parse_args()
-    from omnigraph.pipeline.session import session
+    from omnigraph.pipeline.spark.session import session
 
     folder = Path(tempfile.mkdtemp(prefix="omnigraph-load-"))
     try:

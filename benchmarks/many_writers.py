@@ -231,7 +231,7 @@ def measure_loads(folder: Path, sizes: Sizes, engines: Sequence[str]) -> None:
     """Loads alone, and while another process commits every 200 ms."""
     import pyarrow.parquet as pq
 
-    from omnigraph.pipeline.session import session
+    from omnigraph.pipeline.spark.session import session
 
     spark = session() if "spark" in engines else None
     source = folder / "rows.parquet"

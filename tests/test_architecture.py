@@ -86,7 +86,7 @@ def test_storage_may_import_lance_and_the_pipeline_spark(copy):
 #: What runs code that stands in the bytes it reads.
 RUN_WHAT_THEY_READ = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 #: Sends functions between the driver and the workers of Spark, and reads no files.
-SENDS_CODE = "pipeline/spark_engine.py"
+SENDS_CODE = "pipeline/spark/engine.py"
 
 
 def modules_that_unpickle(package: Path) -> set[str]:

@@ -23,8 +23,8 @@ from omnigraph import (
 )
 from omnigraph.cli import main
 from omnigraph.embedding.providers import embedder_of
-from omnigraph.pipeline import fill_vectors
-from omnigraph.pipeline.embed_rows import embed_rows
+from omnigraph.pipeline.load import fill_vectors
+from omnigraph.pipeline.load.embed_rows import embed_rows
 
 SCHEMA = """\
 node Doc {

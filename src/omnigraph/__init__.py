@@ -72,9 +72,9 @@ if TYPE_CHECKING:
     from omnigraph.merge.diff import Diff, DiffSummary, EntityChange, TypeSummary
     from omnigraph.merge.entity_history import EntityVersion
     from omnigraph.merge.feed import Baseline, ChangePage, CommitChanges
-    from omnigraph.pipeline.export import ExportResult
-    from omnigraph.pipeline.load import LoadResult
-    from omnigraph.pipeline.session import register_spark
+    from omnigraph.pipeline.export.run import ExportResult
+    from omnigraph.pipeline.load.run import LoadResult
+    from omnigraph.pipeline.spark.session import register_spark
     from omnigraph.query.explain import ExplainedStep, Explanation
     from omnigraph.refs import Branches, Tags
     from omnigraph.results import QueryResult
@@ -214,9 +214,9 @@ _HOMES = {
     "write_resolutions": "omnigraph.merge.conflicts",
     "QueryResult": "omnigraph.results",
     "Recovery": "omnigraph.writes.audit",
-    "ExportResult": "omnigraph.pipeline.export",
-    "register_spark": "omnigraph.pipeline.session",
-    "LoadResult": "omnigraph.pipeline.load",
+    "ExportResult": "omnigraph.pipeline.export.run",
+    "register_spark": "omnigraph.pipeline.spark.session",
+    "LoadResult": "omnigraph.pipeline.load.run",
     "ExplainedStep": "omnigraph.query.explain",
     "Explanation": "omnigraph.query.explain",
     "MutationResult": "omnigraph.writes.mutate",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from omnigraph.blobs import BlobStat, EntityKind
     from omnigraph.graph import Graph
     from omnigraph.pipeline.engine import Progress
-    from omnigraph.pipeline.export import ByteSink, ExportResult
+    from omnigraph.pipeline.export.run import ByteSink, ExportResult
     from omnigraph.storage.blobs import BlobStream, ByteRange
 
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from omnigraph.graph import Graph
     from omnigraph.merge.apply import MergeResult
     from omnigraph.merge.feed import ChangePage
-    from omnigraph.pipeline.load import LoadResult
+    from omnigraph.pipeline.engine import Progress
+    from omnigraph.pipeline.load.run import LoadResult
     from omnigraph.writes.mutate import MutationResult
 
 
@@ -155,6 +156,10 @@ class Branch:
         message: str | None = None,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
+        engine: Literal["auto", "local", "spark"] = "auto",
+        master: str | None = None,
+        spark: Any = None,
+        progress: Progress | None = None,
     ) -> MergeResult:
         """Merge this branch into another one; see `Graph.merge`.
 
@@ -170,6 +175,10 @@ class Branch:
             message: What for.
             if_commit: Merge only if this is the head of the target.
             idempotency_key: Makes a repeated call give the first one's commit.
+            engine: Where it is done, if it is large.
+            master: Where Spark runs.
+            spark: A session of your own.
+            progress: Is called with how far it is, if it is done in tasks.
 
         Raises:
             MergeConflicts: The sides disagree; all conflicts are listed, nothing was written.
@@ -188,6 +197,10 @@ class Branch:
             message=message,
             if_commit=if_commit,
             idempotency_key=idempotency_key,
+            engine=engine,
+            master=master,
+            spark=spark,
+            progress=progress,
         )
         if delete_branch and not dry_run:
             self.delete()

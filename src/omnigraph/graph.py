@@ -53,9 +53,10 @@ if TYPE_CHECKING:
     from omnigraph.merge.diff import Diff
     from omnigraph.merge.entity_history import EntityVersion
     from omnigraph.merge.feed import Baseline, ChangePage, Feed
+    from omnigraph.merge.work import MergeWork
     from omnigraph.pipeline.engine import Progress
-    from omnigraph.pipeline.export import ByteSink, ExportResult
-    from omnigraph.pipeline.load import LoadResult
+    from omnigraph.pipeline.export.run import ByteSink, ExportResult
+    from omnigraph.pipeline.load.run import LoadResult
     from omnigraph.storage.blobs import BlobStream, ByteRange
     from omnigraph.writes.audit import Recovery
     from omnigraph.writes.batches import Batches
@@ -578,7 +579,7 @@ class Graph:
             >>> graph.export("backup.jsonl.zst").rows
             {'Person': 2, 'Knows': 1}
         """
-        from omnigraph.pipeline.export import export
+        from omnigraph.pipeline.export.run import export
         from omnigraph.pipeline.where import Where
 
         source = self.snapshot(branch, commit=commit)._export_source()
@@ -689,8 +690,8 @@ class Graph:
             2
         """
         from omnigraph.pipeline.engine import Silent
-        from omnigraph.pipeline.load import LoadOptions
-        from omnigraph.pipeline.loader import Input, load
+        from omnigraph.pipeline.load.request import Input, load
+        from omnigraph.pipeline.load.run import LoadOptions
         from omnigraph.pipeline.where import Where
 
         repository = self._writable()
@@ -776,7 +777,7 @@ class Graph:
             2
         """
         from omnigraph.pipeline.engine import Silent
-        from omnigraph.pipeline.fill_vectors import fill_vectors
+        from omnigraph.pipeline.load.fill_vectors import fill_vectors
 
         repository = self._writable()
         repository.history.check_branch(branch)
@@ -863,6 +864,7 @@ class Graph:
         engine: Literal["auto", "local", "spark"] = "auto",
         master: str | None = None,
         spark: Any = None,
+        progress: Progress | None = None,
     ) -> MergeResult:
         """Merge a branch, or any commit, into a branch: in one commit with two parents.
 
@@ -885,6 +887,7 @@ class Graph:
                 result is the same. Many changes are merged in tasks, which need little memory.
             master: Where Spark runs, such as `local[*]` or `spark://host:7077`.
             spark: A session of your own.
+            progress: Is called with how far a merge in tasks is.
 
         Raises:
             MergeConflicts: The sides disagree; all conflicts are listed, nothing was written.
@@ -895,8 +898,6 @@ class Graph:
             'fast_forward'
         """
         from omnigraph.merge.apply import merge, settling
-        from omnigraph.merge.work import MergeWork
-        from omnigraph.pipeline.where import Where
 
         settings = settling(granularity, prefer, resolutions)
         repository = self._repository if dry_run else self._writable()
@@ -905,8 +906,7 @@ class Graph:
         if source == into:
             raise UsageError(f"the branch `{into}` cannot be merged into itself")
         options = CommitOptions(actor, message or f"merge {source}", if_commit, idempotency_key)
-        where = Where(engine, master, spark)
-        with MergeWork(where, self._settings, writes=not dry_run) as work:
+        with self._merge_work(engine, master, spark, progress, not dry_run) as work:
             return merge(
                 repository,
                 theirs,
@@ -930,6 +930,10 @@ class Graph:
         message: str | None = None,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
+        engine: Literal["auto", "local", "spark"] = "auto",
+        master: str | None = None,
+        spark: Any = None,
+        progress: Progress | None = None,
     ) -> MergeResult:
         """Undo a commit: make a new one that does the opposite of it.
 
@@ -948,6 +952,10 @@ class Graph:
             message: What for; `revert <id>` unless given.
             if_commit: Only if this is the branch's head.
             idempotency_key: Makes a repeated call give the first one's commit.
+            engine: Where it is done, if it is large.
+            master: Where Spark runs.
+            spark: A session of your own.
+            progress: Is called with how far it is, if it is done in tasks.
 
         Raises:
             MergeConflicts: Later commits have changed the same things; nothing was written.
@@ -965,7 +973,9 @@ class Graph:
         repository.history.check_branch(branch)
         found = self.commit(commit)
         options = CommitOptions(actor, message or f"revert {found.id}", if_commit, idempotency_key)
-        return revert(repository, found, branch, settings, dry_run=dry_run, options=options)
+        with self._merge_work(engine, master, spark, progress, not dry_run) as work:
+            settings = structs.replace(settings, work=work)
+            return revert(repository, found, branch, settings, dry_run=dry_run, options=options)
 
     def cherry_pick(
         self,
@@ -980,6 +990,10 @@ class Graph:
         message: str | None = None,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
+        engine: Literal["auto", "local", "spark"] = "auto",
+        master: str | None = None,
+        spark: Any = None,
+        progress: Progress | None = None,
     ) -> MergeResult:
         """Do on a branch what one commit of another branch did, in a new commit with one parent.
 
@@ -994,6 +1008,10 @@ class Graph:
             message: What for; `cherry-pick <id>` unless given.
             if_commit: Only if this is the branch's head.
             idempotency_key: Makes a repeated call give the first one's commit.
+            engine: Where it is done, if it is large.
+            master: Where Spark runs.
+            spark: A session of your own.
+            progress: Is called with how far it is, if it is done in tasks.
 
         Raises:
             MergeConflicts: The branch has changed the same things; nothing was written.
@@ -1012,7 +1030,19 @@ class Graph:
         found = self.commit(commit)
         text = message or f"cherry-pick {found.id}"
         options = CommitOptions(actor, text, if_commit, idempotency_key)
-        return cherry_pick(repository, found, onto, settings, dry_run=dry_run, options=options)
+        with self._merge_work(engine, master, spark, progress, not dry_run) as work:
+            settings = structs.replace(settings, work=work)
+            return cherry_pick(repository, found, onto, settings, dry_run=dry_run, options=options)
+
+    def _merge_work(
+        self, engine: Any, master: str | None, spark: Any, progress: Progress | None, writes: bool
+    ) -> MergeWork:
+        from omnigraph.merge.work import MergeWork
+        from omnigraph.pipeline.engine import Silent
+        from omnigraph.pipeline.where import Where
+
+        where = Where(engine, master, spark)
+        return MergeWork(where, self._settings, writes, progress=progress or Silent())
 
     def history(
         self, type: str, id: str, *, branch: str = MAIN, limit: int | None = None

@@ -28,7 +28,7 @@ from omnigraph.query.source import Source
 
 if TYPE_CHECKING:
     from omnigraph.blobs import EntityKind
-    from omnigraph.pipeline.export import ExportSource
+    from omnigraph.pipeline.export.run import ExportSource
     from omnigraph.storage.blobs import BlobStream, ByteRange
     from omnigraph.storage.tables import TableSnapshot
 
@@ -135,7 +135,7 @@ class Snapshot(Struct, frozen=True):
         return explained(plan, execution.steps, ran)
 
     def _export_source(self) -> ExportSource:
-        from omnigraph.pipeline.export import ExportSource
+        from omnigraph.pipeline.export.run import ExportSource
 
         tables = self.tables
         return ExportSource(self._repository, self.branch, self.commit, tables, self._confirmed)

@@ -70,6 +70,14 @@ def test_a_merge_tells_what_came_with_it_and_the_commit(run: Run, graph: Graph):
     assert again.out == "main has everything of draft already; nothing to merge\n"
 
 
+def test_where_a_merge_runs_can_be_chosen(run: Run, graph: Graph):
+    assert run("branch", "merge", "g.omni", "draft", "--engine", "local").code == 0
+    assert run("revert", "g.omni", head(graph), "--engine", "local").code == 0
+    ran = run("branch", "merge", "g.omni", "draft", "--engine", "local", "--master", "local[2]")
+    assert ran.code == 2
+    assert "--engine local does not use it" in ran.err
+
+
 def test_a_fast_forward_is_called_so_and_the_branch_is_deleted(run: Run, graph: Graph):
     ran = run("branch", "merge", "g.omni", "draft", "--delete-branch")
     assert ran.out.splitlines()[1:] == [

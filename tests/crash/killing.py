@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from omnigraph.merge import in_tasks
-from omnigraph.pipeline import load
+from omnigraph.pipeline.load import run as load
 
 #: By the name of a stage, what does the work of a task of a merge.
 MERGE_STAGES = {"comparing": "divide", "merging": "merge_bucket", "checking": "check_keys"}

@@ -11,7 +11,8 @@ from typing import Any
 from omnigraph import failpoints
 from omnigraph.errors import OmnigraphError
 from omnigraph.graph import init, open
-from omnigraph.pipeline import inputs, load
+from omnigraph.pipeline.load import inputs
+from omnigraph.pipeline.load import run as load
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  mail: String? @unique }

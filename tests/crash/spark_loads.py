@@ -85,7 +85,7 @@ def run(
     """Load, and be killed at a point or in a stage."""
     from omnigraph import failpoints
     from omnigraph.graph import open
-    from omnigraph.pipeline import load
+    from omnigraph.pipeline.load import run as load
     from tests.crash import killing
 
     load._ONE_BUCKET = 0

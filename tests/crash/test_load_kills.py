@@ -11,8 +11,9 @@ import pytest
 from omnigraph import failpoints
 from omnigraph.failpoints import FailpointError
 from omnigraph.graph import open
-from omnigraph.pipeline import inputs, load
 from omnigraph.pipeline.engine import LocalEngine, Progress
+from omnigraph.pipeline.load import inputs
+from omnigraph.pipeline.load import run as load
 from omnigraph.storage import bulk
 from tests.crash import loads
 from tests.crash.children import KILLED, run_child, start_child

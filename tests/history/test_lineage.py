@@ -88,6 +88,30 @@ def test_what_this_process_published_is_not_read_again():
     assert len(rows.reads) == 1
 
 
+def test_a_new_branch_knows_what_its_parent_knows_without_reading():
+    rows = Rows(*chain(1_000))
+    parent = rows.lineage()
+    reads = len(rows.reads)
+    fork = parent.forked("draft", 1_000, rows)
+    assert fork is not None and fork.identity == "draft"
+    parent.extend([commit("main's", 1_001, "001000")], 1_000, 1_001)
+    fork.extend([commit("draft's", 1_001, "001000", branch="draft")], 1_000, 1_001)
+    assert fork.parents("draft's") == ("001000",)
+    assert fork.known("main's") is None and parent.known("draft's") is None
+    assert len(rows.reads) == reads
+    assert fork.find("000001") is not None
+
+
+def test_a_new_branch_is_read_when_its_parent_knows_more_or_less_than_it_was_made_from():
+    rows = Rows(*chain(1_000))
+    assert rows.lineage().forked("draft", 1_001, rows) is None
+    ahead = rows.lineage()
+    rows.commits.append(commit("newer", 1_001, "001000"))
+    ahead.grow(1_000, "newer")
+    assert ahead.known("newer") is not None
+    assert ahead.forked("draft", 1_000, rows) is None
+
+
 def test_commits_that_are_not_here_are_looked_for_below():
     below = Rows(*chain(600)).lineage()
     above = Lineage(0, "", 1, Rows(commit("x", 1, "000005", branch="draft")), below)

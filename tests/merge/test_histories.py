@@ -15,9 +15,12 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import pytest
 
+from omnigraph.merge import combine
+from omnigraph.storage.snapshot import FEW_IDS
 from tests.merge.histories import Beginning, Step, begin, fast_place, random_steps, shortest
 
 #: Before the fixture that keeps such variables out of tests.
@@ -70,6 +73,12 @@ def check(start: Beginning, steps: list[Step]) -> Counter[str]:
 
 def check_seed(beginnings: Beginnings, seed: int, before: int, rounds: int) -> Counter[str]:
     """Run some rounds after others; a history that fails is made shorter first."""
+    # Merges of many rows find them in another way: every second history goes that way.
+    with patch.object(combine, "FEW_IDS", FEW_IDS if seed % 2 else 0):
+        return _checked(beginnings, seed, before, rounds)
+
+
+def _checked(beginnings: Beginnings, seed: int, before: int, rounds: int) -> Counter[str]:
     steps = random_steps(seed, rounds)
     try:
         return check(beginnings(before), steps)

@@ -13,15 +13,17 @@ import pytest
 from omnigraph import failpoints
 from omnigraph.errors import MergeConflicts, UsageError
 from omnigraph.graph import Graph, open
-from omnigraph.merge import bucket
+from omnigraph.merge import bucket, work
 from omnigraph.merge import in_tasks as driver
 from omnigraph.merge.amount import Sizes, changed_tables, is_surely_less
 from omnigraph.merge.base import Base
+from omnigraph.pipeline.engine import Silent
 from omnigraph.writes.sidecar import list_sidecars
 from tests.crash.children import KILLED, run_child
 from tests.leftover_files import unreferenced
 from tests.merge.graphs import content, make, people, run
 from tests.merge.tasks import (
+    HUGE,
     TINY,
     assert_equal,
     broken_rules,
@@ -125,6 +127,40 @@ def test_merged_fragments_and_compacted_tables_are_no_changes(tmp_path):
         done = in_tasks(graph)
         assert done.tables["Person"].replaced == 11
         assert people(graph)["p1"] == (100, "x")
+
+
+def test_reverts_and_picks_are_done_in_tasks_as_at_once(tmp_path, monkeypatch):
+    with typed(tmp_path) as graph:
+        (deletion, _, _, update, *_) = [c.id for c in graph.commits("theirs", limit=5)]
+        run(graph, 'update Doc set { title: "later" } where k = "d05"', "theirs")
+        stages: list[str] = []
+
+        class Stages(Silent):
+            def stage(self, label: str, total: int) -> None:
+                stages.append(label)
+
+        outcomes = []
+        for sizes in (HUGE, TINY):
+            monkeypatch.setattr(work, "SIZES", sizes)
+            stages.clear()
+            branch = "at-once" if sizes is HUGE else "in-tasks"
+            graph.branches.create(branch, source="theirs")
+            graph.branches.create(f"{branch}-onto", source="main")
+            options: Any = {"engine": "local", "progress": Stages(), "prefer": "theirs"}
+            done = [
+                graph.revert(update, branch=branch, **options),
+                graph.revert(deletion, branch=branch, **options),
+                graph.cherry_pick(update, onto=f"{branch}-onto", **options),
+            ]
+            assert bool(stages) == (sizes is TINY)
+            outcomes.append(
+                (
+                    [result.tables for result in done],
+                    *map(rows, [graph] * 2, [branch, f"{branch}-onto"]),
+                )
+            )
+        assert outcomes[0] == outcomes[1]
+        assert scratch(graph) == []
 
 
 def test_large_blobs_make_a_merge_large(tmp_path):

@@ -116,8 +116,8 @@ class MutationModel(RuleBasedStateMachine):
         expected = model.run(program.statements)
         before, tables = self.graph.snapshot(branch).commit, places(self.graph, branch)
         # A table as small as these is read as a whole, unless a lookup is said to be cheap.
-        limit = 0 if looked_up else table_snapshot._READS_PER_LOOKUP
-        with mock.patch.object(table_snapshot, "_READS_PER_LOOKUP", limit):
+        limit = 0 if looked_up else table_snapshot.READS_PER_LOOKUP
+        with mock.patch.object(table_snapshot, "READS_PER_LOOKUP", limit):
             refused, result = self._mutate(program, branch)
         moved = {n for n, place in places(self.graph, branch).items() if place != tables[n]}
         if refused is not None:

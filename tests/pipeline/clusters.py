@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.pipeline import java
-from omnigraph.pipeline.session import session
-from omnigraph.pipeline.spark_engine import SparkEngine
+from omnigraph.pipeline.spark import java
+from omnigraph.pipeline.spark.engine import SparkEngine
+from omnigraph.pipeline.spark.session import session
 
 LOCAL = "local[2]"
 #: The options that keep a Java small and quick to start.

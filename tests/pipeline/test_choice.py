@@ -74,7 +74,7 @@ def plain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch
     """Nothing is configured, and no session runs."""
     for name in ("SPARK_REMOTE", "SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("omnigraph.pipeline.session._active", lambda master: None)
+    monkeypatch.setattr("omnigraph.pipeline.spark.session._active", lambda master: None)
     return monkeypatch
 
 

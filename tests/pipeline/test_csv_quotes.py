@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.pipeline.csv_quotes import CheckedQuotes
+from omnigraph.pipeline.formats.csv_quotes import CheckedQuotes
 
 
 def line_of_fault(data: bytes) -> int | None:

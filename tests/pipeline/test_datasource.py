@@ -17,8 +17,8 @@ from pyspark.sql.types import StructType
 
 import omnigraph
 from omnigraph.errors import KeyConflict, LoadError, OmnigraphError
-from omnigraph.pipeline import source_reader
-from omnigraph.pipeline.datasource import OmnigraphDataSource
+from omnigraph.pipeline.spark import source_reader
+from omnigraph.pipeline.spark.datasource import OmnigraphDataSource
 from omnigraph.storage.snapshot import TableSnapshot
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(180)]
@@ -458,7 +458,7 @@ def staged(writer, rows, monkeypatch, number=0):
         def partitionId(self):
             return number
 
-    monkeypatch.setattr("omnigraph.pipeline.source_writer.TaskContext", Context)
+    monkeypatch.setattr("omnigraph.pipeline.spark.source_writer.TaskContext", Context)
     return writer.write(iter(pa.Table.from_pylist(rows).to_batches()))
 
 

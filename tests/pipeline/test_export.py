@@ -31,9 +31,9 @@ from omnigraph import (
     UsageError,
 )
 from omnigraph.language.schema.arrow import table_schema
-from omnigraph.pipeline import export as module
-from omnigraph.pipeline import export_parts
 from omnigraph.pipeline.engine import Progress
+from omnigraph.pipeline.export import parts as export_parts
+from omnigraph.pipeline.export import run as module
 from omnigraph.pipeline.where import Where
 from tests.language.generators import from_random
 from tests.pipeline.test_json_rows import plain

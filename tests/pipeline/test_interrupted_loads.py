@@ -17,7 +17,7 @@ import pytest
 
 from omnigraph.errors import LoadError, OmnigraphError
 from omnigraph.graph import open
-from omnigraph.pipeline import load
+from omnigraph.pipeline.load import run as load
 from tests.crash import killing, loads, spark_loads
 from tests.crash.children import KILLED
 from tests.crash.load_outcomes import (

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from omnigraph.errors import UsageError
-from omnigraph.pipeline import cache, java
+from omnigraph.pipeline.spark import java
+from omnigraph.pipeline.spark import user_cache as cache
 
 OLD = 'openjdk version "11.0.27" 2025-04-15'
 OLDEST = 'java version "1.8.0_452"'
@@ -149,7 +150,7 @@ def test_a_cache_that_others_can_write_to_is_not_used(tmp_path, monkeypatch):
 
 
 def test_looking_for_java_does_not_import_spark(tmp_path):
-    code = "import sys, omnigraph.pipeline.session, omnigraph.pipeline.spark_engine\n"
+    code = "import sys, omnigraph.pipeline.spark.session, omnigraph.pipeline.spark.engine\n"
     code += "assert not {'pyspark', 'pandas', 'rich'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=50)
 

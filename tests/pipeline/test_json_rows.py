@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.types import INTEGER_BOUNDS, STRING, Scalar, ValueType
 from omnigraph.language.values import coerce, datetime_text
-from omnigraph.pipeline.json_rows import RowColumn, RowForm, json_lines
+from omnigraph.pipeline.formats.json_writer import RowColumn, RowForm, json_lines
 
 EXACT = 2**53 - 1
 

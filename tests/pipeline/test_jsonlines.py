@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from omnigraph.errors import Violation
 from omnigraph.language import Catalog, compile_schema
 from omnigraph.language.schema.arrow import arrow_type
-from omnigraph.pipeline import jsonlines
-from omnigraph.pipeline.json_faults import LineReader
-from omnigraph.pipeline.jsonlines import Parsed, parse
+from omnigraph.pipeline.formats import json_reader as jsonlines
+from omnigraph.pipeline.formats.json_faults import LineReader
+from omnigraph.pipeline.formats.json_reader import Parsed, parse
 from tests.language.timing import is_within
 from tests.pipeline.jsonlines_model import (
     EVERY,

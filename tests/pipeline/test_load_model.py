@@ -23,8 +23,9 @@ from hypothesis import strategies as st
 
 import omnigraph
 from omnigraph import Graph, KeyConflict, LoadError
-from omnigraph.pipeline import inputs, load
-from omnigraph.pipeline.jsonlines import parse
+from omnigraph.pipeline.formats.json_reader import parse
+from omnigraph.pipeline.load import inputs
+from omnigraph.pipeline.load import run as load
 from omnigraph.writes.conform import conform
 from omnigraph.writes.rules import Violations
 

@@ -28,8 +28,9 @@ from pyarrow import parquet
 import omnigraph
 from omnigraph import Graph, KeyConflict, LoadError, OmnigraphError, Settings, UsageError
 from omnigraph.compute.keys import ids_of, physical
-from omnigraph.pipeline import inputs, load
-from omnigraph.pipeline.jsonlines import parse
+from omnigraph.pipeline.formats.json_reader import parse
+from omnigraph.pipeline.load import inputs
+from omnigraph.pipeline.load import run as load
 from omnigraph.storage.tables import ROW_ID
 from omnigraph.writes.conform import conform
 from omnigraph.writes.rules import Violations

@@ -12,7 +12,7 @@ from omnigraph import failpoints
 from omnigraph.errors import OmnigraphError, ReadSetConflict
 from omnigraph.graph import Graph, LoadMode, init
 from omnigraph.maintenance.indexes import ensure_indices
-from omnigraph.pipeline.load import Loading
+from omnigraph.pipeline.load.run import Loading
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  mail: String?  @unique(mail) }

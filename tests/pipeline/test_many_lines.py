@@ -14,7 +14,8 @@ import pytest
 
 import omnigraph
 from omnigraph import LoadError
-from omnigraph.pipeline import inputs, load
+from omnigraph.pipeline.load import inputs
+from omnigraph.pipeline.load import run as load
 from tests.pipeline.load_cases import SCHEMA
 from tests.pipeline.steps import Fault, Row, edge, node, person
 

@@ -11,8 +11,8 @@ import pytest
 
 import omnigraph
 from omnigraph import Graph, LoadError
-from omnigraph.pipeline import inputs, settling, staging
-from omnigraph.pipeline import load as loading
+from omnigraph.pipeline.load import inputs, merging, staging
+from omnigraph.pipeline.load import run as loading
 from omnigraph.pipeline.scratch import Site
 
 SCHEMA = """
@@ -149,7 +149,7 @@ def parts(folder: Path, *tables: list[tuple[str, int]]) -> list[Path]:
 def test_keys_that_are_there_once_are_written_once_into_an_empty_table(
     empty, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(settling, "write_files", None)
+    monkeypatch.setattr(merging, "write_files", None)
     made = empty.load(parts(tmp_path, [("a", 1), ("b", 2)], [("c", 3)]))
     assert (made.tables["Person"].inserted, made.tables["Person"].replaced) == (3, 0)
     assert people(empty) == ["a1", "b2", "c3"]

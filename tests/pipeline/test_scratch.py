@@ -11,7 +11,7 @@ import pytest
 import omnigraph
 from omnigraph import failpoints
 from omnigraph.errors import StorageError
-from omnigraph.pipeline import load
+from omnigraph.pipeline.load import run as load
 from omnigraph.writes.signs import SCRATCH
 
 SCHEMA = """

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from omnigraph.errors import UsageError
-from omnigraph.pipeline import archive
-from omnigraph.pipeline import session as sessions
 from omnigraph.pipeline.engine import Silent
-from omnigraph.pipeline.java import Java
-from omnigraph.pipeline.session import session
+from omnigraph.pipeline.spark import class_archive as archive
+from omnigraph.pipeline.spark import session as sessions
+from omnigraph.pipeline.spark.java import Java
+from omnigraph.pipeline.spark.session import session
 from omnigraph.settings import Settings
 
 SOURCE = Path(sessions.__file__).parents[2]
@@ -74,7 +74,7 @@ def test_the_package_is_zipped_the_same_every_time():
         == hashlib.sha256(sessions._zipped(sessions._PACKAGE)).digest()
     )
     names = zipfile.ZipFile(BytesIO(content)).namelist()
-    assert "omnigraph/pipeline/session.py" in names
+    assert "omnigraph/pipeline/spark/session.py" in names
     assert not [name for name in names if "__pycache__" in name or name.startswith("/")]
 
 
@@ -227,10 +227,10 @@ class TestInAnotherProcess:
         ran = run(
             """
             from pathlib import Path
-            from omnigraph.pipeline import archive
+            from omnigraph.pipeline.spark import class_archive as archive
             from omnigraph.pipeline.engine import Silent
-            from omnigraph.pipeline.session import session
-            from omnigraph.pipeline.spark_engine import SparkEngine
+            from omnigraph.pipeline.spark.session import session
+            from omnigraph.pipeline.spark.engine import SparkEngine
 
             # Java must not mind an archive that is no archive.
             right = archive.options
@@ -256,7 +256,7 @@ class TestInAnotherProcess:
         ran = run(
             """
             from omnigraph.errors import OmnigraphError
-            from omnigraph.pipeline.session import session
+            from omnigraph.pipeline.spark.session import session
             try:
                 session("local[2]")
             except OmnigraphError as error:

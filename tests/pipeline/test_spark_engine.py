@@ -19,7 +19,7 @@ from omnigraph.errors import (
     Violation,
 )
 from omnigraph.pipeline.engine import LocalEngine, Silent
-from omnigraph.pipeline.spark_engine import SparkEngine
+from omnigraph.pipeline.spark.engine import SparkEngine
 from tests.pipeline.clusters import engine_on
 from tests.pipeline.interrupts import interrupt_when
 

@@ -83,9 +83,7 @@ def test_what_follows_matching_is_measured_too(graph: Graph) -> None:
         ("limit 5 offset 10", 2),
         ("return a.age as age, count(b) as n", 2),
     ]
-    body = (
-        "match { $a knows $b } return { $a.name } order { $a.name, $b.name } limit 3"
-    )
+    body = "match { $a knows $b } return { $a.name } order { $a.name, $b.name } limit 3"
     found = graph.explain(f"query q() {{ {body} }}", analyze=True).steps[-3:]
     assert [(step.text.split()[0], step.rows) for step in found] == [
         ("order", 40), ("limit", 3), ("return", 3),

@@ -15,7 +15,9 @@ from pyarrow import csv, parquet
 
 import omnigraph
 from omnigraph import AlreadyExists, Graph, LoadError, StorageError, UsageError
-from omnigraph.pipeline import export_bucket, export_parts, inputs
+from omnigraph.pipeline.export import bucket as export_bucket
+from omnigraph.pipeline.export import parts as export_parts
+from omnigraph.pipeline.load import inputs
 from omnigraph.storage.buckets import bucket_and_key, copy_object, put_object
 
 SCHEMA = """

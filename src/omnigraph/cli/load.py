@@ -11,13 +11,13 @@ import click
 
 from omnigraph.cli.graphs import graph_and, writing
 from omnigraph.cli.interrupts import interruptible
-from omnigraph.cli.options import common_options
+from omnigraph.cli.options import check_engine_options, common_options, engine_options
 from omnigraph.cli.output import Output, counted
 from omnigraph.cli.text import one_line, table, width
 from omnigraph.errors import LoadError, Violation
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.load import LoadResult
+    from omnigraph.pipeline.load.run import LoadResult
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -72,14 +72,7 @@ def _load_options(function: _Function) -> _Function:
             type=click.Choice(("jsonl", "parquet", "csv")),
             help="One of jsonl, parquet, csv. Default: what the names of files tell.",
         ),
-        click.option(
-            "--engine",
-            metavar="ENGINE",
-            type=click.Choice(("auto", "local", "spark")),
-            default="auto",
-            help="local: this process; spark; auto: what is done first, the default.",
-        ),
-        click.option("--master", metavar="URL", help="Where Spark runs, such as local[4]."),
+        *engine_options(),
         click.option("--as", "actor", metavar="ACTOR", help="Who loads; kept in the commit."),
         click.option("--message", "-m", metavar="TEXT", help="What for; kept in the commit."),
         click.option(
@@ -203,15 +196,14 @@ def _is_file(word: str) -> bool:
     """True for what is surely no graph: a file here, or an object whose name tells what it is."""
     if "://" not in word:
         return Path(word).is_file()
-    from omnigraph.pipeline.source_files import format_of
+    from omnigraph.pipeline.load.files import format_of
 
     return format_of(word) is not None
 
 
 def _check(sources: Sequence[str], options: dict[str, Any]) -> None:
     """Refuse what makes no sense before anything is opened."""
-    if options["master"] is not None and options["engine"] == "local":
-        raise click.UsageError("--master is where Spark runs, and --engine local does not use it")
+    check_engine_options(options)
     if _STDIN in sources:
         if len(sources) > 1:
             raise click.UsageError("stdin (-) is loaded alone; leave the other files out")

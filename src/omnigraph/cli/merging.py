@@ -12,6 +12,7 @@ import click
 
 from omnigraph.cli.diff import terminal_look
 from omnigraph.cli.graphs import reading, writing
+from omnigraph.cli.options import check_engine_options, engine_options
 from omnigraph.cli.output import Output, counted
 from omnigraph.errors import (
     AlreadyExists,
@@ -88,6 +89,7 @@ def merge_options(function: _Function) -> _Function:
             help="Write the conflicts to a new file, to be settled there.",
         ),
         click.option("--dry-run", is_flag=True, help="Tell what would happen; write nothing."),
+        *engine_options(),
         click.option("--as", "actor", metavar="ACTOR", help="Who merges; kept in the commit."),
         click.option("--message", "-m", metavar="TEXT", help="What for; kept in the commit."),
         click.option(
@@ -131,10 +133,14 @@ class MergeCall:
         """
         output, dry_run = self.output, self.given["dry_run"]
         options = self._library_options()
+        check_engine_options(options)
         graph = reading(place) if dry_run else writing(place, output, f"branch {self.into}")
+        from omnigraph.pipeline.progress import Bars
+
         with graph:
             try:
-                result = call(graph, options)
+                with Bars() as bars:
+                    result = call(graph, {**options, "progress": bars})
             except MergeConflicts as error:
                 self._write_conflicts(error.conflicts)
                 raise (error if output.json else self._readable(error)) from None

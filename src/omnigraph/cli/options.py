@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -32,6 +32,30 @@ def schema_option(function: _Function) -> _Function:
         type=click.Path(),
         help="The schema, a .pg file. Default: OMNIGRAPH_SCHEMA.",
     )(function)
+
+
+def engine_options() -> list[Callable[[Any], Any]]:
+    """`--engine` and `--master`, for verbs whose large work runs in tasks."""
+    return [
+        click.option(
+            "--engine",
+            metavar="ENGINE",
+            type=click.Choice(("auto", "local", "spark")),
+            default="auto",
+            help="local: this process; spark; auto: what is done first, the default.",
+        ),
+        click.option("--master", metavar="URL", help="Where Spark runs, such as local[4]."),
+    ]
+
+
+def check_engine_options(options: Mapping[str, Any]) -> None:
+    """Refuse a master that would not be used.
+
+    Raises:
+        UsageError: The engine is this process.
+    """
+    if options["master"] is not None and options["engine"] == "local":
+        raise click.UsageError("--master is where Spark runs, and --engine local does not use it")
 
 
 def chosen_schema(schema_path: str | None) -> str:

@@ -50,8 +50,28 @@ class Lineage:
         self._parents: dict[str, tuple[str, ...]] = {}
         #: Every commit above the one and up to the other is in memory.
         self._low = self._high = version
+        #: The newest version that a commit in memory is noted with.
+        self._newest = 0
         self._width = _WINDOW
         self._guard = threading.RLock()
+
+    def forked(self, identity: str, version: int, read: Read) -> Lineage | None:
+        """What a branch knows that was just made from this one; None when that is not certain.
+
+        Args:
+            identity: The lifetime of the new branch.
+            version: The version of the manifest that it was made from.
+            read: Reads commits from its manifest.
+        """
+        with self._guard:
+            if self._high != version or self._newest > version or self._below is not None:
+                return None
+            fork = Lineage(self.epoch, identity, version, read)
+            fork._commits = self._commits.copy()
+            fork._merged = self._merged.copy()
+            fork._parents = self._parents.copy()
+            fork._low, fork._width, fork._newest = self._low, self._width, self._newest
+            return fork
 
     def grow(self, version: int, head: str | None) -> None:
         """Read what came since, if the branch has a newer version or a head that is not known."""
@@ -122,6 +142,7 @@ class Lineage:
     def _add(self, commits: Iterable[Commit]) -> None:
         for commit in commits:
             self._commits[commit.id] = commit
+            self._newest = max(self._newest, commit.manifest_version)
             self._parents[commit.id] = commit.parents
             self._merged.update(commit.merged)
             for id, merged in commit.merged.items():

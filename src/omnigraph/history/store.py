@@ -496,11 +496,15 @@ class History:
             made.deepen()
         else:
             made.find(head)
+        self._keep_lineage(branch, made)
+        return made
+
+    def _keep_lineage(self, branch: str, lineage: Lineage) -> None:
         with self._guard:
-            self._lineages[branch] = made
+            self._lineages.pop(branch, None)
+            self._lineages[branch] = lineage
             while len(self._lineages) > _LINEAGES:
                 del self._lineages[next(iter(self._lineages))]
-        return made
 
     def common_ancestors(
         self,
@@ -748,7 +752,16 @@ class History:
     def create_branch(self, name: str, source: str) -> BranchState:
         """Fork a branch. The caller holds the effect lock and has checked the name."""
         self._ledger.create_branch(name, native(source))
-        return self.read(name)
+        state = self.read(name)
+        with self._guard:
+            parent = self._lineages.get(source)
+        now = self.read(source)
+        if parent is not None and (parent.epoch, parent.identity) == (now.epoch, now.identity):
+            read = self._reader(state.native, COMMIT_FILTER)
+            lineage = parent.forked(state.identity, state.ledger.version, read)
+            if lineage is not None:
+                self._keep_lineage(name, lineage)
+        return state
 
     def archive_branch(self, name: str) -> None:
         """Note the commits of a branch on main, so that they can be read when it is gone.

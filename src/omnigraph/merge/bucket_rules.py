@@ -17,7 +17,7 @@ from omnigraph.errors import Violation
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.language.types import STRING, ValueType
 from omnigraph.pipeline.engine import check_wanted
-from omnigraph.pipeline.key_sets import KeySet, buckets_of
+from omnigraph.pipeline.load.key_sets import KeySet, buckets_of
 from omnigraph.pipeline.scratch import Site, packed, unpacked
 from omnigraph.storage.changes import read_rows
 from omnigraph.storage.tables import TableSnapshot

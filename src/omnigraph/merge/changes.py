@@ -234,4 +234,5 @@ def as_row_changes(
         changes.after,
         as_numpy(changes.before[ROW_ADDRESS]),
         changes.differs,
+        changes.matches,
     )

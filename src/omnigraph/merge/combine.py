@@ -47,10 +47,12 @@ from omnigraph.merge.three_way import (
     RowConflict,
     Side,
     ids_to_merge,
+    theirs_places,
     three_way,
 )
 from omnigraph.storage.blobs import read_rewritable
-from omnigraph.storage.changes import kept_places, read_rows
+from omnigraph.storage.changes import kept_places, moves_between, read_rows, rows_at
+from omnigraph.storage.snapshot import FEW_IDS, READS_PER_LOOKUP
 from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID
 from omnigraph.storage.tables import TableSnapshot
 from omnigraph.writes.delta import TableDelta, old_columns, old_schema
@@ -263,16 +265,28 @@ class Combination:
         known = known.append_column(ROW_ADDRESS, as_arrow(addresses))
         stayed = rows_where(known.select(old_schema(type).names), kept).cast(old_schema(type))
         self.view.note(type.name, LookUp("id", stayed["id"].combine_chunks()))
-        at, same = places(ids, stayed), np.ones(stayed.num_rows, bool)
+        at = theirs_places(changes, ids)[0]
+        at = np.where((at >= 0) & kept[at], (np.cumsum(kept) - 1)[at], -1) if len(kept) else at
+        same = np.ones(stayed.num_rows, bool)
         missing = at < 0
         if not missing.any():
             return OurRows(stayed, at, same)
         others = ids.filter(as_arrow(missing))
-        moved = OurRows.of(self._looked_up(type, others), others, sides)
+        moved = OurRows.of(self._came_since(type, sides, others), others, sides)
         at[missing] = np.where(moved.at < 0, -1, moved.at + stayed.num_rows)
         return OurRows(
             pa.concat_tables([stayed, moved.rows]), at, np.concatenate([same, moved.same])
         )
+
+    def _came_since(self, type: Type, sides: Sides, ids: pa.Array) -> pa.Table:
+        """The rows of our side with some ids that it has got, or has moved, since the base."""
+        moves = moves_between(sides.base, sides.ours)
+        if len(ids) <= FEW_IDS or moves.fresh_count > READS_PER_LOOKUP * len(ids):
+            return self._looked_up(type, ids)
+        self.view.note(type.name, LookUp("id", ids))
+        came = rows_at(sides.ours, moves.written, moves.restored, old_columns(type))
+        schema = old_schema(type)
+        return with_ids(came.select(schema.names), ids).cast(schema)
 
     def _looked_up(self, type: Type, ids: pa.Array) -> pa.Table:
         schema = old_schema(type)

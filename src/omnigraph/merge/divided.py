@@ -16,7 +16,7 @@ from omnigraph.language import EdgeType, NodeType
 from omnigraph.merge.changes import RouteKind
 from omnigraph.merge.combine import Settling
 from omnigraph.pipeline.engine import check_wanted
-from omnigraph.pipeline.key_sets import buckets_of
+from omnigraph.pipeline.load.key_sets import buckets_of
 from omnigraph.pipeline.scratch import Site, TableAt, packed
 from omnigraph.storage.change_parts import Portion, read_places
 from omnigraph.storage.tables import TableSnapshot

@@ -28,10 +28,10 @@ from omnigraph.language.schema.arrow import table_schema
 from omnigraph.language.values import to_json
 from omnigraph.merge.changes import GraphState, Type, as_change_rows, compared_columns
 from omnigraph.merge.diff import Operation
+from omnigraph.storage.changes import LAST_UPDATED, read_rows
 from omnigraph.storage.table_ref import ROW_ID, TableRef
 from omnigraph.storage.tables import TableSnapshot
 
-_LAST_UPDATED = "_row_last_updated_at_version"
 _NAMES = {column: name for name, column in PHYSICAL_ENDS.items()}
 
 
@@ -293,22 +293,31 @@ class _Walk:
     def _find(self, version: int) -> _Row | None:
         """The entity's row in a version, by its id."""
         snapshot = self._opened(version)
-        found = snapshot.find("id", pa.array([self._id], pa.utf8()), ["id"])
-        row_ids = found[ROW_ID].to_pylist()
-        return self._row(version, row_ids[0]) if row_ids else None
+        place = snapshot.find("id", pa.array([self._id], pa.utf8()), ["id"])
+        if not place.num_rows:
+            return None
+        # Not by the row id: Lance would first work out the places of all rows.
+        return self._as_row(snapshot, read_rows(snapshot, place, self._columns))
 
     def _row(self, version: int, row_id: int) -> _Row | None:
         """A row in a version, by its stable row id."""
         snapshot = self._opened(version)
         try:
-            found = snapshot.take([row_id], [*table_schema(self._type).names, _LAST_UPDATED])
+            row = snapshot.take([row_id], self._columns)
         except NotFound:
             return None
-        if found["id"][0].as_py() != self._id:
+        if row["id"][0].as_py() != self._id:
             return None
-        numbered = found.append_column(ROW_ID, pa.array([row_id], pa.uint64()))
-        values = as_change_rows(self._type, snapshot, numbered)
-        return _Row(version, row_id, found[_LAST_UPDATED][0].as_py(), values)
+        return self._as_row(snapshot, row.append_column(ROW_ID, pa.array([row_id], pa.uint64())))
+
+    @property
+    def _columns(self) -> list[str]:
+        return [*table_schema(self._type).names, LAST_UPDATED]
+
+    def _as_row(self, snapshot: TableSnapshot, row: pa.Table) -> _Row:
+        values = as_change_rows(self._type, snapshot, row)
+        row_id, updated = row[ROW_ID][0].as_py(), row[LAST_UPDATED][0].as_py()
+        return _Row(snapshot.version, row_id, updated, values)
 
     def _opened(self, version: int) -> TableSnapshot:
         return self._state.repository.tables.open(self._home(version), version)

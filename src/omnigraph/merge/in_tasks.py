@@ -36,10 +36,11 @@ from omnigraph.merge.divided import DivideTask, MergeSite, TablePlan, Type, divi
 from omnigraph.merge.rows import RowChanges
 from omnigraph.merge.three_way import RowConflict
 from omnigraph.pipeline.engine import Engine, Progress
-from omnigraph.pipeline.load import BulkChange
+from omnigraph.pipeline.load.run import BulkChange
 from omnigraph.pipeline.scratch import Site, TableAt, packed, unpacked
 from omnigraph.storage.bulk import WrittenFile
 from omnigraph.storage.change_parts import Portion, grouped, portions
+from omnigraph.storage.snapshot import READS_PER_LOOKUP
 from omnigraph.storage.table_ref import TableRef
 from omnigraph.storage.tables import TableSnapshot
 from omnigraph.writes.request import Change, TableOutcome
@@ -47,8 +48,6 @@ from omnigraph.writes.view import View
 
 #: Buckets of keys for each task that runs at a time.
 _KEY_BUCKETS = 2
-#: Looking for an id with an index takes as long as reading so many.
-_READS_PER_LOOKUP = 128
 
 
 class Workplace(Protocol):
@@ -134,7 +133,7 @@ class InTasks(Combination):
         buckets = max(1, -(-part.size // sizes.bucket))
         if part.rows > sizes.portion // 8:
             buckets = max(buckets, self._engine.parallelism)
-        divides = buckets > 1 and ours.rows <= _READS_PER_LOOKUP * part.rows
+        divides = buckets > 1 and ours.rows <= READS_PER_LOOKUP * part.rows
         return TablePlan(type.name, old, new, part.route.kind, steps, buckets, divides)
 
     # --- rows ---

@@ -33,21 +33,41 @@ class RowChanges(Struct, frozen=True, dict=True):
         addresses: Where the rows of `before` are in the table as it was; None when nobody knows.
         differs: By column, in which rows of `after` it is not as in `before`; None when nobody has
             compared them.
+        matches: Where the rows of `before` are in `after`, -1 where there is none; None when nobody
+            has looked.
     """
 
     before: pa.Table
     after: pa.Table
     addresses: npt.NDArray[np.uint64] | None = None
     differs: Mapping[str, Bools] | None = None
+    matches: Places | None = None
 
     @cached_property
     def ids(self) -> pa.Array:
-        """The ids of all rows that are there after or before, each once."""
+        """The ids of all rows after, and then of those that are only before, each once."""
         after = _array(self.after["id"])
-        if not self.before.num_rows or after.equals(_array(self.before["id"])):
+        gone = self._matches < 0
+        if not gone.any():
             return after
-        gone = without_ids(self.before.select(["id"]), after)["id"]
-        return pa.concat_arrays([after, *gone.chunks])
+        return pa.concat_arrays([after, _array(self.before["id"]).filter(as_arrow(gone))])
+
+    @cached_property
+    def places(self) -> tuple[Places, Places]:
+        """Where the rows with the `ids` are in `before` and in `after`; -1 where there is none."""
+        both = self._matches >= 0
+        in_before = np.full(len(self.ids), -1)
+        in_before[self._matches[both]] = np.flatnonzero(both)
+        in_before[self.after.num_rows :] = np.flatnonzero(~both)
+        in_after = np.arange(len(self.ids))
+        in_after[self.after.num_rows :] = -1
+        return in_before, in_after
+
+    @cached_property
+    def _matches(self) -> Places:
+        if self.matches is not None:
+            return self.matches
+        return places(_array(self.before["id"]), self.after)
 
     @property
     def is_empty(self) -> bool:
@@ -119,7 +139,7 @@ def net(
     at = places(_array(before["id"]), after)
     both = at >= 0
     if not both.any():
-        return RowChanges(before, after)
+        return RowChanges(before, after, matches=at)
     was, now = np.flatnonzero(both), at[both]
     differs = {name: unequal(taken(before[name], was), taken(after[name], now)) for name in columns}
     kept = np.any(list(differs.values()), axis=0) if differs else np.zeros(len(was), bool)
@@ -128,6 +148,7 @@ def net(
         kept |= as_numpy(pc.is_in(ids, value_set=pa.array(list(keep), pa.utf8())))
     kept_before, kept_after = np.ones(before.num_rows, bool), np.ones(after.num_rows, bool)
     kept_before[both] = kept_after[now] = kept
+    place_after = np.cumsum(kept_after) - 1
     return RowChanges(
         rows_where(before, kept_before),
         rows_where(after, kept_after),
@@ -135,6 +156,7 @@ def net(
             name: _scattered(values, now, after.num_rows)[kept_after]
             for name, values in differs.items()
         },
+        matches=np.where(both, place_after[at], -1)[kept_before],
     )
 
 

@@ -132,6 +132,14 @@ def ids_to_merge(theirs: RowChanges, *more: Iterable[str]) -> pa.Array:
     return pc.unique(pa.chunked_array([theirs.ids, *others]))
 
 
+def theirs_places(theirs: RowChanges, ids: pa.Array) -> tuple[Places, Places]:
+    """Where the rows with the `ids_to_merge` are before and after their changes; -1 for nowhere."""
+    if ids is theirs.ids:
+        in_before, in_after = theirs.places
+        return in_before.copy(), in_after.copy()
+    return places(ids, theirs.before), places(ids, theirs.after)
+
+
 class _Merge:
     """Where the rows are on all sides, and which side each column of each row is taken from."""
 
@@ -148,7 +156,8 @@ class _Merge:
         count = len(ids)
         self.sides = [ours, theirs.after, theirs.before]
         self.known = theirs.differs
-        self.at = [places(ids, rows) for rows in self.sides]
+        in_before, in_after = theirs_places(theirs, ids)
+        self.at = [places(ids, ours), in_after, in_before]
         self.unchanged = np.zeros(count, bool) if unchanged is None else unchanged
         if self.unchanged.any():
             # These rows of ours are those of the base.

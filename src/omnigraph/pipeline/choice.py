@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from omnigraph.pipeline import session
+from omnigraph.pipeline.spark import session
 from omnigraph.settings import Settings
 
 #: How many bytes one process loads while Spark starts: about 20 MB of JSON lines in each of the

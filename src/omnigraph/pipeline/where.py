@@ -58,7 +58,7 @@ def made_engine(chosen: Literal["local", "spark"], where: Where, settings: Setti
     """An engine; Spark starts if no session runs."""
     if chosen == "local":
         return LocalEngine()
-    from omnigraph.pipeline.session import session
-    from omnigraph.pipeline.spark_engine import SparkEngine
+    from omnigraph.pipeline.spark.engine import SparkEngine
+    from omnigraph.pipeline.spark.session import session
 
     return SparkEngine(session(where.master, spark=where.spark, settings=settings))

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.compute.arrays import as_arrow, as_numpy, distinct, rows_where
 from omnigraph.compute.equality import unequal
@@ -201,19 +200,28 @@ class Moves:
         If they are few, with columns. Of many just the first column is read, which is cheap; most
         of them may have been merged, and not be wanted.
         """
-        return rows_at(self.old, self.vanished, self.deleted, self._cheap(self.old, columns))
+        cheap = columns if self.gone_count <= FEW_ROWS else columns[:1]
+        return rows_at(self.old, self.vanished, self.deleted, cheap)
 
     def fresh(self, columns: Sequence[str]) -> pa.Table:
         """The rows of the new version that are where none was before; see `gone`."""
-        return rows_at(self.new, self.written, self.restored, self._cheap(self.new, columns))
+        cheap = columns if self.fresh_count <= FEW_ROWS else columns[:1]
+        return rows_at(self.new, self.written, self.restored, cheap)
 
-    def _cheap(self, table: TableSnapshot, columns: Sequence[str]) -> Sequence[str]:
-        """The columns to read at once, see `gone`."""
-        fragments = self.vanished if table is self.old else self.written
-        addresses = self.deleted if table is self.old else self.restored
-        rows = {state.id: state.rows for state in table.fragments().values()}
-        are_few = sum(rows[id] for id in fragments) + len(addresses) <= FEW_ROWS
-        return columns if are_few else columns[:1]
+    @property
+    def gone_count(self) -> int:
+        """How many rows are `gone` at most."""
+        return _row_count(self.old, self.vanished) + len(self.deleted)
+
+    @property
+    def fresh_count(self) -> int:
+        """How many rows are `fresh` at most."""
+        return _row_count(self.new, self.written) + len(self.restored)
+
+
+def _row_count(table: TableSnapshot, fragments: Sequence[int]) -> int:
+    rows = {state.id: state.rows for state in table.fragments().values()}
+    return sum(rows[id] for id in fragments)
 
 
 def moves_between(old: TableSnapshot, new: TableSnapshot) -> Moves:
@@ -251,7 +259,15 @@ def rows_at(
     if len(addresses) > _FEW_ADDRESSES:
         more = distinct(addresses >> _FRAGMENT_BITS).tolist()
         rows = table.read(columns, places=True, fragments=more)
-        parts.append(rows.filter(pc.is_in(rows[ROW_ADDRESS], value_set=as_arrow(addresses))))
+        wanted = np.zeros(rows.num_rows, bool)
+        at = _numbers(rows, ROW_ADDRESS)
+        for fragment in more:
+            offsets = addresses[addresses >> _FRAGMENT_BITS == fragment] & _OFFSET_MASK
+            here = at >> _FRAGMENT_BITS == fragment
+            is_wanted = np.zeros(int((at[here] & _OFFSET_MASK).max(initial=0)) + 1, bool)
+            is_wanted[offsets[offsets < len(is_wanted)]] = True
+            wanted[here] = is_wanted[at[here] & _OFFSET_MASK]
+        parts.append(rows_where(rows, wanted))
     elif len(addresses):
         listed = ", ".join(map(str, addresses.tolist()))
         parts.append(table.read(columns, f"{ROW_ADDRESS} in ({listed})", places=True))

@@ -40,7 +40,7 @@ TextMode = Literal["any", "all", "phrase", "fuzzy"]
 _KINDS = {"BTree": "btree", "Bitmap": "bitmap", "LabelList": "label_list", "Inverted": "full_text"}
 _ALL_WORDS = 100_000
 #: Looking one value up in an index takes about as long as reading this many values of a column.
-_READS_PER_LOOKUP = 128
+READS_PER_LOOKUP = 128
 #: At most so many values are looked up at a time: Lance takes long to understand longer lists.
 _LOOKED_UP = 10_000
 #: Rows in a batch when a whole column is read, and how many rows tell if that is needed.
@@ -334,7 +334,7 @@ class TableSnapshot:
         rows = self.count()
         if not len(values) or not rows:
             return self.read(columns, "false", places=True)
-        if rows > _READS_PER_LOOKUP * len(values) and type.scalar is not Scalar.F32:
+        if rows > READS_PER_LOOKUP * len(values) and type.scalar is not Scalar.F32:
             return self._look_up(column, values, columns, type, also)
         narrowed = [also, self._range(column, values, type)]
         where = " and ".join(f"({part})" for part in narrowed if part is not None) or None

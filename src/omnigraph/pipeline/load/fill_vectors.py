@@ -22,10 +22,10 @@ from omnigraph.errors import NotFound, OmnigraphError, UsageError
 from omnigraph.history.repository import Repository
 from omnigraph.language import Catalog, EdgeType, NodeType
 from omnigraph.language.schema.arrow import table_schema
-from omnigraph.pipeline.embed_rows import TextEmbedding, embed_rows
 from omnigraph.pipeline.engine import Progress
-from omnigraph.pipeline.jsonlines import Rows
-from omnigraph.pipeline.load import BulkChange
+from omnigraph.pipeline.formats.json_reader import Rows
+from omnigraph.pipeline.load.embed_rows import TextEmbedding, embed_rows
+from omnigraph.pipeline.load.run import BulkChange
 from omnigraph.settings import Settings
 from omnigraph.storage.blobs import with_blobs
 from omnigraph.storage.bulk import WrittenFile, delete_files, write_files

@@ -20,8 +20,8 @@ import pyarrow.json as pj
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.schema.catalog import EdgeType, NodeType, Property
 from omnigraph.language.types import INTEGER_BOUNDS, Scalar
-from omnigraph.pipeline.json_faults import is_required
-from omnigraph.pipeline.json_values import converted, stored_array
+from omnigraph.pipeline.formats.json_faults import is_required
+from omnigraph.pipeline.formats.json_values import converted, stored_array
 
 Mask = npt.NDArray[np.bool_]
 

@@ -24,11 +24,11 @@ from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.schema.catalog import TableType
 from omnigraph.language.types import STRING, Scalar, ValueType
 from omnigraph.language.values import Value, ValueFault, coerce, show
-from omnigraph.pipeline.csv_quotes import CheckedQuotes
-from omnigraph.pipeline.faults import Faults
-from omnigraph.pipeline.json_values import stored_array
-from omnigraph.pipeline.jsonlines import Rows
-from omnigraph.pipeline.source_files import open_file
+from omnigraph.pipeline.formats.csv_quotes import CheckedQuotes
+from omnigraph.pipeline.formats.faults import Faults
+from omnigraph.pipeline.formats.json_reader import Rows
+from omnigraph.pipeline.formats.json_values import stored_array
+from omnigraph.pipeline.load.files import open_file
 from omnigraph.writes.rules.values import misfit
 from omnigraph.writes.rules.violations import violation
 

@@ -23,17 +23,17 @@ from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import OmnigraphError, ReadSetConflict, UsageError, Violation
 from omnigraph.history.repository import Repository
 from omnigraph.language import EdgeType, NodeType
-from omnigraph.pipeline.checks import Checked, CheckTask, check_bucket
-from omnigraph.pipeline.embed_rows import embedding_for
 from omnigraph.pipeline.engine import Engine, LocalEngine, Progress
-from omnigraph.pipeline.faults import Faults, together
-from omnigraph.pipeline.inputs import Part
-from omnigraph.pipeline.load_reads import StagedFiles, note_reads
-from omnigraph.pipeline.locating import LocateTask, locate
+from omnigraph.pipeline.formats.faults import Faults, together
+from omnigraph.pipeline.load.checks import Checked, CheckTask, check_bucket
+from omnigraph.pipeline.load.embed_rows import embedding_for
+from omnigraph.pipeline.load.inputs import Part
+from omnigraph.pipeline.load.locating import LocateTask, locate
+from omnigraph.pipeline.load.merging import Settled, SettleTask, settle
+from omnigraph.pipeline.load.reads import StagedFiles, note_reads
+from omnigraph.pipeline.load.staging import StagedPart, StageTask, stage_part
 from omnigraph.pipeline.others_first import others_first
 from omnigraph.pipeline.scratch import SCRATCH, Site, TableAt
-from omnigraph.pipeline.settling import Settled, SettleTask, settle
-from omnigraph.pipeline.staging import StagedPart, StageTask, stage_part
 from omnigraph.settings import Settings
 from omnigraph.storage.bulk import WrittenFile, delete_files, move_files, stage_files
 from omnigraph.storage.objects import Objects

@@ -38,9 +38,9 @@ from omnigraph.history.manifest import MAIN, PublishedTable
 from omnigraph.history.repository import Repository
 from omnigraph.history.revisions import revision_of
 from omnigraph.language.types import Scalar, ValueType
-from omnigraph.pipeline.export import fragment_groups, row_form
-from omnigraph.pipeline.json_rows import RowColumn
-from omnigraph.pipeline.source_errors import told_plainly
+from omnigraph.pipeline.export.run import fragment_groups, row_form
+from omnigraph.pipeline.formats.json_writer import RowColumn
+from omnigraph.pipeline.spark.source_errors import told_plainly
 from omnigraph.storage.blobs import open_blob, with_blobs
 from omnigraph.storage.location import Location
 from omnigraph.storage.snapshot import TableSnapshot

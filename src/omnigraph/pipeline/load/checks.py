@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from omnigraph.language import EdgeType
 from omnigraph.language.schema.arrow import table_schema
 from omnigraph.language.types import STRING, ValueType
-from omnigraph.pipeline.faults import MOST_SHOWN, Faults
-from omnigraph.pipeline.key_sets import KeySet, buckets_of
+from omnigraph.pipeline.formats.faults import MOST_SHOWN, Faults
+from omnigraph.pipeline.load.key_sets import KeySet, buckets_of
 from omnigraph.pipeline.scratch import Site, packed, unpacked
 from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID
 from omnigraph.writes.rules import Violations, cardinality, ends, ids, uniques

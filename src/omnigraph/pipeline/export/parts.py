@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import OmnigraphError, ResourceLimit, UsageError
 from omnigraph.language.schema.arrow import arrow_type
-from omnigraph.pipeline.json_rows import RowColumn, RowForm, json_cells, json_lines
+from omnigraph.pipeline.formats.json_writer import RowColumn, RowForm, json_cells, json_lines
 from omnigraph.results.columns import slices, texts
 from omnigraph.results.formats import csv_cells
 from omnigraph.storage.blobs import open_blob, with_blobs

@@ -19,10 +19,10 @@ from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.language.types import STRING, ValueType
 from omnigraph.language.values import Value
-from omnigraph.pipeline.faults import Faults
-from omnigraph.pipeline.json_columns import ColumnReader, Columns, Form, Refused
-from omnigraph.pipeline.json_faults import Line, LineReader
-from omnigraph.pipeline.json_values import stored_array
+from omnigraph.pipeline.formats.faults import Faults
+from omnigraph.pipeline.formats.json_columns import ColumnReader, Columns, Form, Refused
+from omnigraph.pipeline.formats.json_faults import Line, LineReader
+from omnigraph.pipeline.formats.json_values import stored_array
 
 Places = npt.NDArray[np.int64]
 

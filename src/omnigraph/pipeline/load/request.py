@@ -19,7 +19,8 @@ from omnigraph.language import Catalog
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.schema.catalog import Property
 from omnigraph.pipeline.engine import LocalEngine, Progress
-from omnigraph.pipeline.inputs import (
+from omnigraph.pipeline.load.files import SourceFile, files_of
+from omnigraph.pipeline.load.inputs import (
     Part,
     can_be_cut,
     check_type,
@@ -27,9 +28,8 @@ from omnigraph.pipeline.inputs import (
     table_blocks,
     with_columns,
 )
-from omnigraph.pipeline.load import Loading, LoadOptions, LoadResult
-from omnigraph.pipeline.source_files import SourceFile, files_of
-from omnigraph.pipeline.staging import StagedPart, StageTask, stage_blocks
+from omnigraph.pipeline.load.run import Loading, LoadOptions, LoadResult
+from omnigraph.pipeline.load.staging import StagedPart, StageTask, stage_blocks
 from omnigraph.pipeline.where import Where, check_engine, engine_for
 from omnigraph.settings import Settings
 from omnigraph.storage.buckets import is_in_bucket
@@ -277,8 +277,8 @@ def _load_frame(
     check_type(repository.catalog, given.type, "the DataFrame", given=True)
     if where.engine == "local":
         raise UsageError("a DataFrame is loaded by Spark; leave the engine out")
-    from omnigraph.pipeline.session import session
-    from omnigraph.pipeline.spark_engine import SparkEngine
+    from omnigraph.pipeline.spark.engine import SparkEngine
+    from omnigraph.pipeline.spark.session import session
 
     engine = SparkEngine(session(spark=where.spark or frame.sparkSession, settings=settings))
     name, columns = given.type, dict(given.columns or {})

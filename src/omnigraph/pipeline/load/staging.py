@@ -19,12 +19,12 @@ from msgspec import structs
 
 from omnigraph.compute.keys import physical
 from omnigraph.language import EdgeType, NodeType
-from omnigraph.pipeline.embed_rows import TextEmbedding, embed_rows
 from omnigraph.pipeline.engine import check_wanted
-from omnigraph.pipeline.faults import MOST_SHOWN, Faults, together
-from omnigraph.pipeline.inputs import Block, Part, read_part
-from omnigraph.pipeline.jsonlines import Rows
-from omnigraph.pipeline.key_sets import KeySet, buckets_of, joined, keys_of
+from omnigraph.pipeline.formats.faults import MOST_SHOWN, Faults, together
+from omnigraph.pipeline.formats.json_reader import Rows
+from omnigraph.pipeline.load.embed_rows import TextEmbedding, embed_rows
+from omnigraph.pipeline.load.inputs import Block, Part, read_part
+from omnigraph.pipeline.load.key_sets import KeySet, buckets_of, joined, keys_of
 from omnigraph.pipeline.scratch import Site, packed, unpacked
 from omnigraph.storage.bulk import WrittenFile, write_files
 from omnigraph.storage.staged import ROWS_PER_FRAGMENT

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omnigraph.errors import AlreadyExists, OmnigraphError, UsageError
-from omnigraph.pipeline.export_bucket import BucketTarget
-from omnigraph.pipeline.export_parts import Compression, Format
+from omnigraph.pipeline.export.bucket import BucketTarget
+from omnigraph.pipeline.export.parts import Compression, Format
 from omnigraph.storage.buckets import is_in_bucket
 from omnigraph.storage.location import Location
 

@@ -15,11 +15,11 @@ from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import UsageError
 from omnigraph.history.manifest import MAIN
 from omnigraph.history.repository import open_repository
-from omnigraph.pipeline.inputs import check_type
-from omnigraph.pipeline.load import MODES, LoadOptions
-from omnigraph.pipeline.source_errors import told_plainly
-from omnigraph.pipeline.source_reader import OmnigraphReader, Pinned, pin
-from omnigraph.pipeline.source_writer import OmnigraphWriter, writable
+from omnigraph.pipeline.load.inputs import check_type
+from omnigraph.pipeline.load.run import MODES, LoadOptions
+from omnigraph.pipeline.spark.source_errors import told_plainly
+from omnigraph.pipeline.spark.source_reader import OmnigraphReader, Pinned, pin
+from omnigraph.pipeline.spark.source_writer import OmnigraphWriter, writable
 from omnigraph.settings import Settings
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LockTimes

@@ -23,10 +23,10 @@ from omnigraph.language.schema.arrow import value_type
 from omnigraph.language.schema.catalog import ENDS
 from omnigraph.language.types import STRING
 from omnigraph.pipeline.engine import Engine, LocalEngine, Progress, Silent
-from omnigraph.pipeline.export_bucket import BucketTarget
-from omnigraph.pipeline.export_parts import Compression, Format, PartTask, portions, write_part
-from omnigraph.pipeline.export_targets import Target
-from omnigraph.pipeline.json_rows import RowColumn, RowForm
+from omnigraph.pipeline.export.bucket import BucketTarget
+from omnigraph.pipeline.export.parts import Compression, Format, PartTask, portions, write_part
+from omnigraph.pipeline.export.targets import Target
+from omnigraph.pipeline.formats.json_writer import RowColumn, RowForm
 from omnigraph.pipeline.where import Where, asked_for, check_engine, made_engine
 from omnigraph.settings import Settings
 from omnigraph.storage.tables import TableSnapshot

@@ -16,12 +16,12 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from omnigraph.history.repository import Repository
-from omnigraph.pipeline.embed_rows import embedding_for
 from omnigraph.pipeline.engine import LocalEngine, Silent
-from omnigraph.pipeline.inputs import Part, table_blocks
-from omnigraph.pipeline.load import Begun, Loading, LoadOptions
-from omnigraph.pipeline.source_errors import told_plainly
-from omnigraph.pipeline.staging import StagedPart, StagedRows, StageTask, stage_blocks
+from omnigraph.pipeline.load.embed_rows import embedding_for
+from omnigraph.pipeline.load.inputs import Part, table_blocks
+from omnigraph.pipeline.load.run import Begun, Loading, LoadOptions
+from omnigraph.pipeline.load.staging import StagedPart, StagedRows, StageTask, stage_blocks
+from omnigraph.pipeline.spark.source_errors import told_plainly
 from omnigraph.settings import Settings
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LockTimes

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from omnigraph.errors import StorageError, UsageError
-from omnigraph.pipeline import archive, cache, java
+from omnigraph.pipeline.spark import class_archive, java, user_cache
 from omnigraph.settings import Settings
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 """
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE = Path(__file__).parents[2]
 _lock = threading.RLock()
 
 
@@ -108,7 +108,7 @@ def register_spark(spark: SparkSession | None = None) -> SparkSession:
         >>> spark = omnigraph.register_spark()
         >>> people = spark.read.format("omnigraph").option("type", "Person").load("team.omni")
     """
-    from omnigraph.pipeline.datasource import OmnigraphDataSource
+    from omnigraph.pipeline.spark.datasource import OmnigraphDataSource
 
     spark = session(spark=spark)
     if not is_connect(spark):
@@ -343,11 +343,11 @@ def _variables(found: java.Java, master: str) -> dict[str, str | None]:
     """The environment in which Spark's Java is started."""
     from pyspark.find_spark_home import _find_spark_home
 
-    home = cache.folder()
-    options = archive.options(found, Path(_find_spark_home()), home / "classes")
+    home = user_cache.folder()
+    options = class_archive.options(found, Path(_find_spark_home()), home / "classes")
     conf_dir = _conf_dir(os.environ)
     if conf_dir is None or not (conf_dir / "log4j2.properties").exists():
-        logging = cache.put(home / "log4j2.properties", _LOGGING)
+        logging = user_cache.put(home / "log4j2.properties", _LOGGING)
         options.append(f"-Dlog4j2.configurationFile={logging}")
     variables: dict[str, str | None] = {
         "SPARK_SUBMIT_OPTS": _added("SPARK_SUBMIT_OPTS", " ".join(map(shlex.quote, options))),
@@ -388,7 +388,7 @@ def _options(master: str) -> dict[str, str]:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.sql.shuffle.partitions": str(cores),
-            "spark.python.daemon.module": "omnigraph.pipeline.worker_daemon",
+            "spark.python.daemon.module": "omnigraph.pipeline.spark.worker_daemon",
             # The workers find the package where this process has found it.
             "spark.executorEnv.PYTHONPATH": str(_PACKAGE.parent),
         }
@@ -485,7 +485,7 @@ def _ship(spark: SparkSession) -> None:
         return
     content = _zipped(_PACKAGE)
     name = f"omnigraph-{hashlib.sha256(content).hexdigest()[:16]}.zip"
-    path = str(cache.put(cache.folder() / "packages" / name, content))
+    path = str(user_cache.put(user_cache.folder() / "packages" / name, content))
     try:
         if is_connect(spark):
             spark.addArtifacts(path, pyfile=True)

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from omnigraph.errors import Violation
-from omnigraph.pipeline.checks import StoredBroken
-from omnigraph.pipeline.faults import MOST_SHOWN, Faults
-from omnigraph.pipeline.inputs import Part, read_part
+from omnigraph.pipeline.formats.faults import MOST_SHOWN, Faults
+from omnigraph.pipeline.load.checks import StoredBroken
+from omnigraph.pipeline.load.inputs import Part, read_part
+from omnigraph.pipeline.load.staging import LINE, MINTED, StagedPart
 from omnigraph.pipeline.scratch import Site, unpacked
-from omnigraph.pipeline.staging import LINE, MINTED, StagedPart
 from omnigraph.storage.bulk import read_file
 from omnigraph.writes.rules.keys import Broken, Ints, described, rows_at_fault
 

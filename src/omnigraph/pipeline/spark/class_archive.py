@@ -14,7 +14,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from omnigraph.pipeline.java import Java
+from omnigraph.pipeline.spark.java import Java
 
 #: After so many seconds, what a process left unfinished is removed.
 _STALE = 3600.0

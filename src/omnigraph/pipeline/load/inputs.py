@@ -18,10 +18,10 @@ from omnigraph.compute.ulids import mint_ulids
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import UsageError
 from omnigraph.language import Catalog, EdgeType, NodeType
-from omnigraph.pipeline.csv_rows import header_of, read_csv
-from omnigraph.pipeline.faults import Faults
-from omnigraph.pipeline.jsonlines import Rows, parse
-from omnigraph.pipeline.source_files import Paths, SourceFile, files_of, open_file, parquet_source
+from omnigraph.pipeline.formats.csv_reader import header_of, read_csv
+from omnigraph.pipeline.formats.faults import Faults
+from omnigraph.pipeline.formats.json_reader import Rows, parse
+from omnigraph.pipeline.load.files import Paths, SourceFile, files_of, open_file, parquet_source
 
 #: A part of a file of JSON lines has at least, and at most, so many bytes.
 LEAST_BYTES, MOST_BYTES = 8 << 20, 40 << 20

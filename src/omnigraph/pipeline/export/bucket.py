@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from omnigraph.errors import AlreadyExists, OmnigraphError, UsageError
-from omnigraph.pipeline.export_parts import Compression
+from omnigraph.pipeline.export.parts import Compression
 from omnigraph.storage.buckets import bucket_and_key, copy_object, object_portions, put_object
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects

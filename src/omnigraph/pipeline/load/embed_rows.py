@@ -9,7 +9,7 @@ import pyarrow as pa
 from omnigraph.embedding.embedder import Embedder
 from omnigraph.embedding.providers import embedder_of
 from omnigraph.language import Catalog, EdgeType, NodeType
-from omnigraph.pipeline.jsonlines import Rows
+from omnigraph.pipeline.formats.json_reader import Rows
 from omnigraph.settings import Settings
 from omnigraph.storage.objects import Objects
 from omnigraph.writes.vectors import embedded, fill_vectors

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.pipeline.load.staging import LINE, StagedPart, StagedRows
 from omnigraph.pipeline.scratch import Site, unpacked
-from omnigraph.pipeline.staging import LINE, StagedPart, StagedRows
 from omnigraph.storage.bulk import WrittenFile, read_file, write_files
 
 

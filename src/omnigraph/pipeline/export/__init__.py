@@ -1,0 +1,1 @@
+"""Exports: a state of the graph as JSON lines, Parquet or CSV."""

@@ -1,0 +1,1 @@
+"""Loads: any input, of any size, as one commit or not at all."""

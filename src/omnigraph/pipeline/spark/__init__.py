@@ -1,0 +1,1 @@
+"""Spark: the session, the engine that runs tasks, and the data source."""
