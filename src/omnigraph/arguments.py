@@ -176,13 +176,17 @@ def checked(call: Callable[P, T]) -> Callable[P, T]:
         return call
     optional = _with_default_none(call, positional)
 
+    def check(name: str, value: object) -> None:
+        kind = kinds.get(name)
+        if kind is not None and not (value is None and name in optional) and not kind.fits(value):
+            raise UsageError(f"{name} is {kind.description}, not {shortened(value)}")
+
     @wraps(call)
     def refusing(*args: P.args, **options: P.kwargs) -> T:
-        for name, value in (*zip(positional, args, strict=False), *options.items()):
-            kind = kinds.get(name)
-            if kind is None or (value is None and name in optional) or kind.fits(value):
-                continue
-            raise UsageError(f"{name} is {kind.description}, not {shortened(value)}")
+        for name, value in zip(positional, args, strict=False):
+            check(name, value)
+        for name, value in options.items():
+            check(name, value)
         return call(*args, **options)
 
     return refusing
