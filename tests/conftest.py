@@ -1,9 +1,11 @@
-"""What all tests share: the options `--update-cases` and `--seed`, and Hypothesis's profiles."""
+"""What all tests share: options, Hypothesis's profiles, and temporary folders in memory."""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import tempfile
 import threading
 
 import pytest
@@ -16,6 +18,24 @@ if (
     # A shell lets what it runs in the background ignore Ctrl-C, and so would all processes that
     # tests start and interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+_MEMORY = "/dev/shm"
+#: Tests need less; a folder in memory with less space is not used.
+_LEAST_BYTES = 4 << 30
+
+
+def _has_room_in_memory() -> bool:
+    if not os.access(_MEMORY, os.W_OK):
+        return False
+    found = os.statvfs(_MEMORY)
+    # Some tests start programs that they have written.
+    return found.f_bavail * found.f_frsize >= _LEAST_BYTES and not found.f_flag & os.ST_NOEXEC
+
+
+if "TMPDIR" not in os.environ and _has_room_in_memory():
+    # Tests write a million small files, and so do the processes that they start.
+    os.environ["TMPDIR"] = _MEMORY
+    tempfile.tempdir = None
 
 # No deadline: on a busy machine it fails tests for being scheduled late; hangs are stopped by
 # pytest-timeout.
@@ -46,6 +66,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """Run in one process when files are rewritten: two would write over each other."""
     return 0 if config.getoption("update_cases") else None
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector of garbage pass over thousands of tests that live to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from omnigraph.storage.kept import map_arrays
 from omnigraph.storage.references import References
 from omnigraph.writes import signs
 from tests.leftover_files import age, all_files, everything, listing, unreferenced
+from tests.patience import PATIENCE, wait_until
 
 NOW = timedelta(0)
 DAY = 86_400.0
@@ -379,7 +380,7 @@ def test_a_commit_between_looking_and_removing_keeps_its_files(place: str) -> No
 
     def wait() -> None:
         staged.set()
-        assert go.wait(20)
+        assert go.wait(PATIENCE)
 
     with open(place) as graph, open(place) as other:
         fail(graph, "write.prepared")
@@ -388,11 +389,11 @@ def test_a_commit_between_looking_and_removing_keeps_its_files(place: str) -> No
 
         def commit() -> None:
             go.set()
-            writer.join(20)
+            writer.join(PATIENCE)
 
         with failpoints.active("write.prepared", wait):
             writer.start()
-            assert staged.wait(20)
+            assert staged.wait(PATIENCE)
             both = unreferenced(place)
             with failpoints.active("cleanup.found", commit):
                 done = other.cleanup(confirm=True, leftovers_older_than=NOW)
@@ -447,10 +448,8 @@ def test_a_short_write_gives_no_sign_and_a_long_one_takes_it_back(
         seen: list[Path] = []
 
         def wait() -> None:
-            until = time.monotonic() + 50
-            while not seen and time.monotonic() < until:
-                seen.extend((place / signs.SCRATCH).glob(f"*/{signs.SIGN}"))
-                time.sleep(0.005)
+            wait_until(lambda: any((place / signs.SCRATCH).glob(f"*/{signs.SIGN}")), "no sign")
+            seen.extend((place / signs.SCRATCH).glob(f"*/{signs.SIGN}"))
 
         with failpoints.active("write.prepared", wait):
             graph.load({"P": [{"name": "b"}]}, engine="local")

@@ -19,6 +19,7 @@ from omnigraph import Graph
 from tests.cli.conftest import Ran
 from tests.cli.test_graph_verbs import modules_after, tree
 from tests.cli.test_main import _on_a_terminal as on_a_terminal
+from tests.patience import PATIENCE
 
 Run = Callable[..., Ran]
 
@@ -247,7 +248,7 @@ def test_follow_waits_for_more_until_it_is_interrupted(graph: Graph, tmp_path: P
         # After each page comes its cursor.
         assert seen == ["ada", "bob", None, "dan", None, "eve", None]
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=50) == 130
+        assert process.wait(timeout=PATIENCE) == 130
     finally:
         process.kill()
         process.communicate()

@@ -17,6 +17,7 @@ import pytest
 import omnigraph
 from omnigraph import Graph, failpoints
 from tests.cli.conftest import SCHEMA, Ran
+from tests.patience import PATIENCE
 
 Run = Callable[..., Ran]
 
@@ -396,7 +397,7 @@ def test_a_real_signal_ends_a_load(graph: Graph):
     assert load.stdout is not None
     assert load.stdout.readline() == "here\n"
     os.kill(load.pid, signal.SIGINT)
-    _, err = load.communicate(timeout=50)
+    _, err = load.communicate(timeout=PATIENCE)
     assert (load.returncode, err.splitlines()[1:]) == (
         130,
         ["error: interrupted; nothing was written"],

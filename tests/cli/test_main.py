@@ -19,6 +19,7 @@ import omnigraph
 from omnigraph import cli as module
 from omnigraph.cli import VERBS, cli, main
 from omnigraph.errors import KeyConflict, OmnigraphError, PreconditionFailed, UsageError, Violation
+from tests.patience import PATIENCE
 
 HEAVY = {"pyspark", "lance", "pyarrow", "numpy", "pandas", "rich"}
 
@@ -206,7 +207,7 @@ def test_ctrl_c_is_quiet(files):
     process.stdin.write("// a comment\n" * 50_000)
     process.stdin.flush()
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=50)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert out == ""
     assert err.strip() == ""
@@ -252,7 +253,7 @@ def _on_a_terminal(arguments: list[str], directory: Path, **environ: str) -> str
             if not chunk:
                 break
             received += chunk
-    process.wait(timeout=50)
+    process.wait(timeout=PATIENCE)
     return received.decode()
 
 

@@ -9,6 +9,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from tests.patience import PATIENCE
+
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["omnigraph.graph", "tests.crash.scenarios"])
 
@@ -22,7 +24,7 @@ def start_child(work: Callable[..., None], *arguments: Any) -> BaseProcess:
     return process
 
 
-def run_child(work: Callable[..., None], *arguments: Any, timeout: float = 50) -> int:
+def run_child(work: Callable[..., None], *arguments: Any, timeout: float = PATIENCE) -> int:
     """Run a function in a process of its own; gives the exit code (-9 when it was killed)."""
     process = start_child(work, *arguments)
     process.join(timeout)
@@ -34,7 +36,7 @@ def run_child(work: Callable[..., None], *arguments: Any, timeout: float = 50) -
     return process.exitcode
 
 
-def wait_until_stopped(process: BaseProcess, seconds: float = 120) -> bool:
+def wait_until_stopped(process: BaseProcess, seconds: float = PATIENCE) -> bool:
     """Wait until a process has stopped; False when it came to its end instead."""
     deadline = time.monotonic() + seconds
     while process.is_alive():

@@ -18,10 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.patience import PATIENCE
+
 _MARK = "TEST_OF_LOADS"
-#: How long to wait for processes to end, in seconds. The first Java of a machine writes an archive
-#: of Spark's classes when it ends, which takes it 20 seconds where others are busy.
-_PATIENCE = 120.0
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Child:
 
     def wait(self) -> int:
         """The code it ends with."""
-        return self.process.wait(_PATIENCE)
+        return self.process.wait(PATIENCE)
 
     def alive(self) -> list[int]:
         """The processes that there are of it, and of those that it has started."""
@@ -50,7 +49,7 @@ class Child:
 
     def outlived(self) -> list[int]:
         """The processes that do not end, however long one waits."""
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while (found := self.alive()) and time.monotonic() < deadline:
             time.sleep(0.1)
         return found

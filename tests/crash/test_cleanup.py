@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,6 +13,7 @@ from tests.crash import cleaners, loads
 from tests.crash.children import KILLED, run_child, start_child
 from tests.crash.cleaners import NOW
 from tests.leftover_files import everything, unreferenced
+from tests.patience import PATIENCE, wait_until
 from tests.storage.children import wait_for
 
 #: Loads that die, one after the other, each where another kind of leftover is made.
@@ -125,7 +124,7 @@ def test_a_load_in_another_process_succeeds_while_its_files_are_staged(
             done = graph.cleanup(confirm=True, leftovers_older_than=NOW)
             assert done.files >= len(staged)
     (tmp_path / "go").touch()
-    child.join(50)
+    child.join(PATIENCE)
     assert child.exitcode == 0
     assert (tmp_path / "times").read_text() == ("1" if pulse < 1 else "2")
     with open(place) as graph:
@@ -137,9 +136,5 @@ def test_a_load_in_another_process_succeeds_while_its_files_are_staged(
 
 
 def wait_for_sign(place: str) -> None:
-    until = time.monotonic() + 50
-    found: list[Any] = []
-    while not found:
-        assert time.monotonic() < until
-        found = list(Path(place, signs.SCRATCH).glob(f"*/{signs.SIGN}"))
-        time.sleep(0.005)
+    folder = Path(place, signs.SCRATCH)
+    wait_until(lambda: any(folder.glob(f"*/{signs.SIGN}")), "the load gives no sign of life")

@@ -24,7 +24,6 @@ def start(place: Path, mark: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("seconds", [4, pytest.param(60, marks=pytest.mark.soak)])
 def test_readers_that_keep_files_and_are_killed_never_see_anything_wrong(
     seconds: float, tmp_path: Path

@@ -32,6 +32,7 @@ from tests.crash.load_outcomes import (
     takes_effect,
     template,
 )
+from tests.patience import PATIENCE
 
 __all__ = ["outcomes", "place", "source", "template"]
 
@@ -168,7 +169,7 @@ def test_two_processes_load_at_once(place, tmp_path) -> None:
         start_child(loads.load_many, place, str(tmp_path), worker, times, None) for worker in (0, 1)
     ]
     for child in children:
-        child.join(50)
+        child.join(PATIENCE)
         assert child.exitcode == 0
     with open(place) as graph:
         assert graph.check().problems == ()
@@ -185,7 +186,7 @@ def test_two_processes_with_the_same_key_load_once(place, tmp_path, outcomes) ->
         start_child(loads.load_many, place, str(tmp_path), worker, 2, "one") for worker in (0, 1)
     ]
     for child in children:
-        child.join(50)
+        child.join(PATIENCE)
         assert child.exitcode == 0
     with open(place) as graph:
         assert graph.check().problems == ()

@@ -19,6 +19,7 @@ from tests.crash.mutators import (
     set_in_process,
     set_on_what_was_read,
 )
+from tests.patience import PATIENCE
 
 TIMES = 25
 
@@ -46,14 +47,14 @@ def in_threads(work: Callable[[Graph, int], None], graphs: list[Graph], times: i
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(50)
+        thread.join(PATIENCE)
         assert not thread.is_alive(), "a thread hangs"
     assert faults == []
 
 
 def finish(processes: list[BaseProcess]) -> None:
     for process in processes:
-        process.join(50)
+        process.join(PATIENCE)
         if process.is_alive():
             process.kill()
             raise AssertionError("a child hangs")

@@ -21,6 +21,7 @@ from omnigraph.writes.sidecar import list_sidecars
 from tests.crash import scenarios, workers
 from tests.crash.children import run_child, start_child, wait_until_stopped
 from tests.crash.scenarios import content, make_graph, scenario_write
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def place(tmp_path: Path) -> str:
     return path
 
 
-def finish(processes: list[BaseProcess], seconds: float = 50) -> None:
+def finish(processes: list[BaseProcess], seconds: float = PATIENCE) -> None:
     for process in processes:
         process.join(seconds)
         if process.is_alive():
@@ -74,7 +75,7 @@ def assert_whole(graph: Graph) -> None:
 
 
 def test_processes_that_quarrel_over_branches_get_clear_answers(place: str, tmp_path: Path) -> None:
-    answers = together(workers.quarrel, place, tmp_path, 2, 5.0)
+    answers = together(workers.quarrel, place, tmp_path, 2, 100)
     total: dict[str, int] = {}
     for found in answers:
         for answer, times in found.items():
@@ -119,7 +120,7 @@ def test_conditional_increments_of_threads_and_processes_lose_no_update(place: s
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(50)
+            thread.join(PATIENCE)
         finish(processes)
         counter = graph.snapshot().read("Person", where="id = 'counter'").to_pylist()
         assert [row["age"] for row in counter] == [4 * times]
@@ -142,7 +143,7 @@ def test_one_idempotency_key_used_at_once_writes_once(place: str, tmp_path: Path
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(50)
+            thread.join(PATIENCE)
         assert len(found) == 6
         assert len(set(found)) == 1
         assert len(graph.commits()) == before + 1
@@ -191,7 +192,7 @@ def test_two_processes_that_init_the_same_place_make_one_graph(tmp_path: Path) -
         for _ in range(3)
     ]
     for process in processes:
-        process.join(50)
+        process.join(PATIENCE)
     assert sorted(p.exitcode or 0 for p in processes) == [0, 1, 1]
     with open(place) as graph:
         assert len(graph.commits()) == 1
@@ -265,7 +266,7 @@ def test_readers_survive_the_compaction_of_the_manifest(tmp_path: Path) -> None:
         for number in range(150):
             graph.write_batches({"City": ("merge", scenarios.cities(graph, [f"c{number % 3}"]))})
         stop.set()
-        thread.join(30)
+        thread.join(PATIENCE)
         assert faults == []
         assert reads > 5
         versions = list((tmp_path / "graph" / "__manifest" / "_versions").glob("*.manifest"))

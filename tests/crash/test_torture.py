@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.crash.torture import torture
+from tests.crash.torture import Least, torture
 from tests.crash.torture_check import Report, verify
 
 
-def tortured(tmp_path: Path, seconds: float, kills: int = 0) -> Report:
+def tortured(tmp_path: Path, seconds: float, *least: Any, **options: Any) -> Report:
     place, notes = str(tmp_path / "graph"), tmp_path / "notes"
     notes.mkdir()
-    run = torture(place, notes, seconds, kills)
+    run = torture(place, notes, seconds, *least, **options)
     report = verify(place, notes, run)
     (tmp_path / "torture.json").write_text(report.to_json())
     return report
@@ -25,16 +26,15 @@ def show(report: Report, capsys: pytest.CaptureFixture[str]) -> None:
         print(f"\n{report.summary()}\n{report.to_json()}")
 
 
-@pytest.mark.timeout(120)
 def test_twenty_kills_lose_and_double_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report = tortured(tmp_path, 12, 20)
+    report = tortured(tmp_path, 0, Least(kills=20, writes=100, reads=20), pause=0.3)
     show(report, capsys)
     assert report.sound, report.summary() + "\n" + report.to_json()
     assert report.kills >= 20
     assert report.commits >= 20
-    assert report.reads >= 10
+    assert report.reads >= 20
 
 
 @pytest.mark.soak

@@ -31,7 +31,7 @@ from itertools import pairwise
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
@@ -49,6 +49,7 @@ from omnigraph.writes.batches import Batches
 from tests.crash.children import start_child
 from tests.crash.room import few_are_many
 from tests.crash.scenarios import SCHEMA as KEYED
+from tests.patience import PATIENCE
 
 #: The name tells which write a row is of, so it cannot be the key as well.
 SCHEMA = KEYED.replace("@key", "")
@@ -408,6 +409,23 @@ class Run:
     exits: dict[int, int] = field(default_factory=lambda: defaultdict(int))
 
 
+class Least(NamedTuple):
+    """What has to happen at least, however busy the machine is."""
+
+    kills: int = 0
+    writes: int = 0
+    reads: int = 0
+
+
+NOTHING = Least()
+
+
+def _noted(folder: Path, names: str, event: str) -> int:
+    """How often something was noted until now."""
+    mark = f'{{"event": "{event}",'
+    return sum(path.read_text().count(mark) for path in folder.glob(f"{names}.jsonl"))
+
+
 def _pause(process: BaseProcess, seconds: float) -> None:
     """Stop a process wherever it is, and let it go on after a while."""
     assert process.pid is not None
@@ -421,8 +439,9 @@ def torture(
     place: str,
     folder: Path,
     seconds: float,
-    kills: int,
+    least: Least = NOTHING,
     *,
+    pause: float = 0.5,
     writers: int = 4,
     readers: int = 2,
     longest_pause: float = 0.5,
@@ -430,7 +449,8 @@ def torture(
 ) -> Run:
     """Create a graph and torture it; the notes are in the folder.
 
-    It ends when the time is over, but not before so many processes were killed.
+    It ends when the time is over, but not before so much has happened as is wanted. `pause` is the
+    usual time from one incident to the next.
     """
     given = dict(environment)
     with init(place, SCHEMA, actor="setup") as graph:
@@ -443,8 +463,13 @@ def torture(
     processes = [start_child(writer, place, str(folder), slot, 0, given) for slot in range(writers)]
     watching = [start_child(reader, place, str(folder), slot, given) for slot in range(readers)]
     try:
-        while time.monotonic() - begun < seconds or run.kills < kills:
-            time.sleep(chance.expovariate(1 / 0.5))
+        while (
+            time.monotonic() - begun < seconds
+            or run.kills < least.kills
+            or _noted(folder, "writer-*", "done") < least.writes
+            or _noted(folder, "reader-*", "read") < least.reads
+        ):
+            time.sleep(chance.expovariate(1 / pause))
             slot = chance.randrange(writers)
             if chance.random() < _PAUSED:
                 _pause(processes[slot], chance.uniform(0, longest_pause))
@@ -460,7 +485,7 @@ def torture(
     finally:
         (folder / "stop").touch()
         for process in processes + watching:
-            process.join(30)
+            process.join(PATIENCE)
             if process.is_alive():
                 run.hung += 1
                 process.kill()

@@ -24,6 +24,7 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LockTimes, effect_lock
 from omnigraph.storage.objects import Objects
 from tests.crash import scenarios
+from tests.patience import PATIENCE
 
 
 def answer_of(call: Callable[[], object]) -> str:
@@ -35,15 +36,12 @@ def answer_of(call: Callable[[], object]) -> str:
     return "ok"
 
 
-def quarrel(place: str, answers: str, worker: int, seconds: float) -> None:
+def quarrel(place: str, answers: str, worker: int, times: int) -> None:
     """Create, delete and write the same branches as everybody else, as fast as possible."""
     chance = random.Random(worker)
     found: dict[str, int] = {}
-    until = time.monotonic() + seconds
-    number = 0
     with open(place) as graph:
-        while time.monotonic() < until:
-            number += 1
+        for number in range(times):
             name = chance.choice(("x", "x", "y/z"))
             verb = chance.choice(("create", "delete", "write", "write"))
             answer = answer_of(lambda: _quarrel_once(graph, verb, name, f"{worker}-{number}"))  # noqa: B023
@@ -135,10 +133,10 @@ def fork_under_lock(place: str) -> None:
     with effect_lock(location, Objects.at(location), LockTimes()):
         child = os.fork()
         if child == 0:
-            time.sleep(30)
+            time.sleep(PATIENCE)
             os._exit(0)
     try:
-        with effect_lock(location, Objects.at(location), LockTimes(wait=1)):
+        with effect_lock(location, Objects.at(location), LockTimes(wait=PATIENCE / 2)):
             pass
     finally:
         os.kill(child, 9)

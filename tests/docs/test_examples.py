@@ -101,7 +101,6 @@ TIME = re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b")
 HOME = "/home/ada"
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", CONSOLE_PAGES, ids=lambda p: p.name)
 def test_console_blocks_answer_as_shown(page, tmp_path, update_cases):
     """The blocks of a page are run one after the other in one copy of the examples.

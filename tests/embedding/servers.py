@@ -29,7 +29,7 @@ class Answer:
     status: int
     body: Any = ""
     headers: dict[str, str] = field(default_factory=dict)
-    #: Seconds before the answer begins.
+    #: Seconds before the answer begins, unless the server is closed before.
     delay: float = 0.0
     #: How many bytes less are sent than announced.
     missing: int = 0
@@ -46,7 +46,7 @@ class FakeService:
 @contextmanager
 def serving(answer: Callable[[Asked, int], Answer]) -> Iterator[FakeService]:
     service = FakeService("", answer)
-    guard = threading.Lock()
+    guard, closed = threading.Lock(), threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -57,7 +57,7 @@ def serving(answer: Callable[[Asked, int], Answer]) -> Iterator[FakeService]:
                 number = len(service.asked)
                 service.asked.append(asked)
             answered = service.answer(asked, number)
-            time.sleep(answered.delay)
+            closed.wait(answered.delay)
             body = answered.body if isinstance(answered.body, str) else json.dumps(answered.body)
             data = body.encode()
             try:
@@ -88,6 +88,7 @@ def serving(answer: Callable[[Asked, int], Answer]) -> Iterator[FakeService]:
     try:
         yield service
     finally:
+        closed.set()
         server.shutdown()
         thread.join()
         server.server_close()

@@ -22,6 +22,7 @@ from omnigraph.embedding.service import Service
 from omnigraph.errors import EmbeddingError, UsageError
 from omnigraph.settings import Settings
 from tests.embedding.servers import Answer, Asked, FakeService, one_hot, serving
+from tests.patience import PATIENCE
 
 KEY = "sk-very-secret-0123456789"
 Respond = Callable[[Asked, int], Answer]
@@ -78,7 +79,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Respond], FakeS
 
 def embedder(provider: str, url: str, **options: Any) -> Embedder:
     """As the settings would make it, but with short pauses."""
-    options = {"timeout": 5.0, "pause": 0.01, **options}
+    options = {"timeout": PATIENCE, "pause": 0.01, **options}
     if provider == "gemini":
         headers = {"x-goog-api-key": KEY}
         return Embedder(Gemini(Service(provider, url, headers, secret=KEY, **options)))
@@ -283,7 +284,7 @@ def test_a_service_that_is_not_there(provider):
 
 
 def test_an_answer_that_takes_too_long_is_not_waited_for(provider, start):
-    service = start(lambda asked, n: Answer(200, delay=4))
+    service = start(lambda asked, n: Answer(200, delay=PATIENCE))
     error = failed(embedder(provider, service.url, timeout=0.05))
     assert "gave no answer in time, 3 times" in error.message
     assert error.transient

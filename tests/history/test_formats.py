@@ -20,6 +20,7 @@ from omnigraph.storage.location import Location
 from tests.crash import scenarios, workers
 from tests.crash.children import start_child
 from tests.crash.scenarios import content, make_graph
+from tests.patience import PATIENCE
 
 BRANCHES = ("main", "draft", "working")
 #: Stale branches, with the one each was made from.
@@ -135,7 +136,7 @@ def test_an_old_graph_opened_by_several_processes_at_once_is_migrated_once(
     answers = [tmp_path / f"answer-{n}.json" for n in range(3)]
     processes = [start_child(workers.open_and_close, str(place), str(a)) for a in answers]
     for process in processes:
-        process.join(50)
+        process.join(PATIENCE)
         assert process.exitcode == 0
     for answer in answers:
         assert json.loads(answer.read_text()) == {"branches": list(BRANCHES), "problems": []}

@@ -20,6 +20,7 @@ from tests.lance_facts.lance_tables import (
     rows,
     write_in_child,
 )
+from tests.patience import PATIENCE
 
 
 def row_ids(dataset):
@@ -70,7 +71,7 @@ def test_fragments_written_in_another_process_can_be_committed(tmp_path):
     context = multiprocessing.get_context("forkserver")
     child = context.Process(target=write_in_child, args=(table.uri, str(tmp_path / "f.json")))
     child.start()
-    child.join(50)
+    child.join(PATIENCE)
     assert child.exitcode == 0
     assert head(table) == 2
     texts = json.loads((tmp_path / "f.json").read_text())

@@ -601,7 +601,7 @@ class Beginning:
 
     @contextmanager
     def copied(self) -> Iterator[World]:
-        with TemporaryDirectory(prefix="histories-", dir=fast_place()) as folder:
+        with TemporaryDirectory(prefix="histories-") as folder:
             place = Path(folder) / "graph"
             shutil.copytree(self.place, place)
             model, count = copy.deepcopy(self.model), len(self.ids)
@@ -611,11 +611,6 @@ class Beginning:
             finally:
                 for each in handles:
                     each.close()
-
-
-def fast_place() -> str | None:
-    """A folder in memory if the machine has one: histories write thousands of small files."""
-    return "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
 def begin(place: Path, steps: Sequence[Step]) -> Beginning:

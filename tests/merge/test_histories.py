@@ -21,7 +21,7 @@ import pytest
 
 from omnigraph.merge import combine
 from omnigraph.storage.snapshot import FEW_IDS
-from tests.merge.histories import Beginning, Step, begin, fast_place, random_steps, shortest
+from tests.merge.histories import Beginning, Step, begin, random_steps, shortest
 
 #: Before the fixture that keeps such variables out of tests.
 WANTED = int(os.environ.get("OMNIGRAPH_HISTORIES", "0"))
@@ -56,7 +56,7 @@ FOUND: dict[str, list[Step]] = {
 @pytest.fixture(scope="module")
 def beginnings() -> Iterator[Beginnings]:
     """Graphs that histories go on from, after some rounds; each is made once."""
-    with TemporaryDirectory(prefix="histories-", dir=fast_place()) as folder:
+    with TemporaryDirectory(prefix="histories-") as folder:
 
         @cache
         def beginning(rounds: int) -> Beginning:
@@ -108,7 +108,6 @@ def test_a_history_that_was_merged_wrongly_once(name, beginnings):
     check(beginnings(0), FOUND[name])
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_random_histories_merge_as_the_model_says(shard, beginnings):
     """Most from a new graph, the others go on from one that has a history already."""

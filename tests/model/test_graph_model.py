@@ -536,7 +536,6 @@ def _settings(examples: int) -> settings:
     )
 
 
-@pytest.mark.timeout(300)
 def test_a_graph_does_what_its_model_does() -> None:
     run_state_machine_as_test(GraphModel, settings=_settings(12))
 

@@ -247,7 +247,6 @@ def _machine(schema: Schema, place: Path) -> type[MutationModel]:
     return type(f"{schema.name.title()}Model", (MutationModel,), made)
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("schema", SCHEMAS, ids=lambda s: s.name)
 def test_programs_do_what_their_model_does(tmp_path: Path, schema: Schema) -> None:
     run_state_machine_as_test(_machine(schema, tmp_path), settings=_settings(10))

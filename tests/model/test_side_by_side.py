@@ -50,7 +50,6 @@ def run(folder: Path, seed: int, workers: int, steps: int) -> None:
         assert by_commit == {}
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_what_several_processes_do_at_once_equals_a_serial_order(tmp_path: Path, seed: int) -> None:
     run(tmp_path, seed, WORKERS, STEPS)

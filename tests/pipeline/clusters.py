@@ -22,6 +22,7 @@ import pytest
 from omnigraph.pipeline.spark import java
 from omnigraph.pipeline.spark.engine import SparkEngine
 from omnigraph.pipeline.spark.session import session
+from tests.patience import PATIENCE
 
 LOCAL = "local[2]"
 #: The options that keep a Java small and quick to start.
@@ -118,7 +119,7 @@ def _cluster(folder: Path) -> Iterator[str]:
             process.send_signal(signal.SIGTERM)
         for process in processes:
             try:
-                process.wait(15)
+                process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -154,7 +155,7 @@ def _start(folder: Path, what: str, *arguments: str, name: str) -> subprocess.Po
 
 
 def _wait_for(log: Path, text: str, times: int, processes: list[subprocess.Popen[bytes]]) -> None:
-    deadline = time.monotonic() + 50
+    deadline = time.monotonic() + PATIENCE
     while log.read_text(errors="replace").count(text) < times:
         ended = [p for p in processes if p.poll() is not None]
         if ended or time.monotonic() > deadline:

@@ -101,7 +101,6 @@ def test_what_spark_is_configured_to(plain, tmp_path):
 
 
 @pytest.mark.xdist_group("spark")
-@pytest.mark.timeout(180)
 def test_a_session_that_runs_is_seen(local_spark_engine):
     cores = local_spark_engine.parallelism
     assert spark_at_hand(Settings()) == SparkAtHand(running=True, cores=cores)

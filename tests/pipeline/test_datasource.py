@@ -21,7 +21,7 @@ from omnigraph.pipeline.spark import source_reader
 from omnigraph.pipeline.spark.datasource import OmnigraphDataSource
 from omnigraph.storage.snapshot import TableSnapshot
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(180)]
+pytestmark = pytest.mark.xdist_group("spark")
 
 SCHEMA = """
 node Person {

@@ -99,7 +99,6 @@ def test_nodes_that_edges_need_are_not_emptied(graph):
 
 
 @pytest.mark.xdist_group("spark")
-@pytest.mark.timeout(180)
 def test_a_data_frame_without_rows_empties_its_type(graph, local_spark_engine):
     session = local_spark_engine.session
     frame = session.createDataFrame([], "name string, age int")

@@ -468,7 +468,6 @@ def test_a_folder_that_a_task_does_not_see_is_told(graph: Graph, tmp_path: Path)
 
 
 @pytest.mark.xdist_group("spark")
-@pytest.mark.timeout(180)
 @pytest.mark.filterwarnings("ignore:lance is not fork-safe")
 def test_spark_writes_the_same_as_this_process(many: Graph, tmp_path: Path, request):
     pytest.importorskip("pandas", reason="Spark needs it")

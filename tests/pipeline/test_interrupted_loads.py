@@ -37,7 +37,7 @@ from tests.pipeline.interrupts import interrupt_when
 
 __all__ = ["outcomes", "place", "template"]
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(400)]
+pytestmark = pytest.mark.xdist_group("spark")
 
 STAGES = ("reading and staging", "checking", "merging")
 

@@ -13,6 +13,7 @@ import pytest
 from omnigraph.errors import UsageError
 from omnigraph.pipeline.spark import java
 from omnigraph.pipeline.spark import user_cache as cache
+from tests.patience import PATIENCE
 
 OLD = 'openjdk version "11.0.27" 2025-04-15'
 OLDEST = 'java version "1.8.0_452"'
@@ -152,7 +153,7 @@ def test_a_cache_that_others_can_write_to_is_not_used(tmp_path, monkeypatch):
 def test_looking_for_java_does_not_import_spark(tmp_path):
     code = "import sys, omnigraph.pipeline.spark.session, omnigraph.pipeline.spark.engine\n"
     code += "assert not {'pyspark', 'pandas', 'rich'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=50)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE)
 
 
 def test_a_java_that_hangs_is_not_waited_for(tmp_path, no_bundled, monkeypatch):

@@ -29,8 +29,6 @@ from omnigraph.pipeline.load import run as load
 from omnigraph.writes.conform import conform
 from omnigraph.writes.rules import Violations
 
-pytestmark = pytest.mark.timeout(180)
-
 SCHEMA = """
 node Person { name: String @key  mail: String? @unique  age: I32? @default(7)  tags: [String]? }
 node Kit {

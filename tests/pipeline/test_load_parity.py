@@ -38,8 +38,6 @@ from tests.pipeline.clusters import engine_on
 from tests.pipeline.load_cases import CASES, SCHEMA
 from tests.pipeline.steps import Case, Step, edge, node, person
 
-# The first test on Spark also starts Java, and the first one on a cluster starts that.
-pytestmark = pytest.mark.timeout(180)
 #: Without Spark, but with the same expectations, which take a while to find out.
 here = pytest.mark.xdist_group("load parity")
 on_spark = pytest.mark.xdist_group("spark")

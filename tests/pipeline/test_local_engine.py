@@ -10,6 +10,7 @@ import time
 import pytest
 
 from omnigraph.pipeline.engine import Ended, LocalEngine, Silent, check_wanted
+from tests.patience import PATIENCE
 
 
 class Counted(Silent):
@@ -24,7 +25,7 @@ class Counted(Silent):
 
 
 def test_tasks_run_at_the_same_time_and_results_are_in_their_order():
-    together = threading.Barrier(3, timeout=60)
+    together = threading.Barrier(3, timeout=PATIENCE)
 
     def task(number: int) -> int:
         together.wait()
@@ -50,7 +51,7 @@ def test_the_first_failure_by_the_order_of_tasks_is_raised():
         if number == 1:
             second_failed.set()
         else:
-            assert second_failed.wait(60)
+            assert second_failed.wait(PATIENCE)
         raise ValueError(number)
 
     with pytest.raises(ValueError, match="0"):

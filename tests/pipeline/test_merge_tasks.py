@@ -14,7 +14,7 @@ from tests.crash import killing
 from tests.merge.tasks import assert_equal, broken_rules, in_tasks, rows, scratch, social, typed
 from tests.pipeline.interrupts import interrupt_when
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(180)]
+pytestmark = pytest.mark.xdist_group("spark")
 
 #: Two or three buckets: every task costs time.
 FEW = Sizes(at_once=-1, bucket=2000, key_rows=30, portion=40)

@@ -24,7 +24,7 @@ from tests.pipeline.clusters import LOCAL, engine_on
 from tests.pipeline.steps import Row, edge, node
 from tests.pipeline.test_load_cases import kinds_in_the_code
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(180)]
+pytestmark = pytest.mark.xdist_group("spark")
 
 SCHEMA = """
 node Part {

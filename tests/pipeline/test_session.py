@@ -21,9 +21,10 @@ from omnigraph.pipeline.spark import session as sessions
 from omnigraph.pipeline.spark.java import Java
 from omnigraph.pipeline.spark.session import session
 from omnigraph.settings import Settings
+from tests.patience import PATIENCE
 
 SOURCE = Path(sessions.__file__).parents[2]
-in_spark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(180)]
+in_spark = pytest.mark.xdist_group("spark")
 
 
 @pytest.mark.parametrize(
@@ -191,7 +192,7 @@ class TestInThisProcess:
         process = SparkContext._gateway.proc  # type: ignore[union-attr]
         (java,) = _processes_below(process.pid, "java") or [process.pid]
         os.kill(java, signal.SIGKILL)
-        process.wait(20)
+        process.wait(PATIENCE)
         found = session("local[2]")
         assert found.range(3).count() == 3
 
@@ -214,7 +215,7 @@ def run(
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=PATIENCE,
     )
 
 

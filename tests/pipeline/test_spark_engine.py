@@ -24,7 +24,7 @@ from tests.pipeline.clusters import engine_on
 from tests.pipeline.interrupts import interrupt_when
 
 # The first test also starts Java, and the first one on a cluster starts that.
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(180)]
+pytestmark = pytest.mark.xdist_group("spark")
 
 
 @pytest.fixture(autouse=True)

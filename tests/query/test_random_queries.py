@@ -81,7 +81,6 @@ def compare_many(rng: random.Random, folder: Path, queries: int) -> None:
                 raise
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("number", range(TESTS))
 def test_random_queries_are_answered_as_by_the_oracle(number: int, tmp_path: Path) -> None:
     def check(graph: int, rng: random.Random) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.scenarios import make_graph
+from tests.patience import PATIENCE
 from tests.s3.faulty_proxy import FaultyProxy
 
 _numbers = itertools.count()
@@ -30,10 +31,10 @@ def s3_server() -> Iterator[int]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
                 connection.request("PUT", "/graphs")
                 assert connection.getresponse().status == 200
                 break
@@ -85,8 +86,7 @@ def _address(port: int, monkeypatch: pytest.MonkeyPatch) -> str:
         "AWS_SECRET_ACCESS_KEY": "test",
         "AWS_REGION": "us-east-1",
         "AWS_ALLOW_HTTP": "true",
-        "OMNIGRAPH_LEASE_SECONDS": "1.5",
-        "OMNIGRAPH_LOCK_WAIT_SECONDS": "20",
+        "OMNIGRAPH_LOCK_WAIT_SECONDS": str(PATIENCE),
     }.items():
         monkeypatch.setenv(name, value)
     return f"s3://graphs/{next(_numbers)}/graph"

@@ -9,6 +9,8 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 
+from tests.patience import PATIENCE
+
 Fault = Literal["refuse", "lose_answer", "repeat", "slow"]
 
 _REFUSED = (
@@ -91,7 +93,7 @@ class FaultyProxy:
     def _forward(
         self, request: BaseHTTPRequestHandler, body: bytes
     ) -> tuple[int, list[tuple[str, str]], bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self._upstream, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self._upstream, timeout=PATIENCE)
         try:
             connection.connect()
             connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -135,7 +135,6 @@ def test_a_graph_on_s3_is_no_source(graph, place):
         graph.load(place)
 
 
-@pytest.mark.timeout(300)
 def test_spark_reads_the_same(graph, bucket):
     """In a process of its own: Spark's workers have the environment that Java was started in."""
     put(f"{bucket}/in/Person.parquet", as_parquet(PEOPLE))
@@ -246,7 +245,6 @@ def test_targets_that_make_no_sense(full, bucket, place):
             remote.export(target)
 
 
-@pytest.mark.timeout(300)
 def test_spark_writes_the_same(full, bucket, tmp_path):
     arguments = ["export", full.location, f"{bucket}/out", "--format", "parquet"]
     ran = subprocess.run(

@@ -25,7 +25,6 @@ def test_minutes_of_kills_and_pauses_on_s3_lose_and_double_nothing(
         place,
         tmp_path,
         seconds,
-        0,
         writers=3,
         readers=1,
         longest_pause=_LONGEST_PAUSE,

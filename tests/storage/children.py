@@ -15,6 +15,7 @@ from omnigraph.storage.ledger import Ledger
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LockTimes, effect_lock
 from omnigraph.storage.objects import Objects
+from tests.patience import PATIENCE, wait_until
 from tests.storage.entries import entries
 
 _context = multiprocessing.get_context("forkserver")
@@ -29,22 +30,19 @@ def start(work: Any, *arguments: Any) -> BaseProcess:
 
 def finish(*processes: BaseProcess) -> None:
     for process in processes:
-        process.join(50)
+        process.join(PATIENCE)
         assert process.exitcode == 0
 
 
 def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 30
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} does not appear"
-        time.sleep(0.005)
+    wait_until(path.exists, f"{path} does not appear")
 
 
 def count_up(place: str, counter: str, times: int) -> None:
     """Read a number and write the next one, each time under the lock."""
     location = Location.of(place)
     for _ in range(times):
-        with effect_lock(location, Objects.at(location), LockTimes(wait=30)):
+        with effect_lock(location, Objects.at(location), LockTimes(wait=PATIENCE)):
             number = int(Path(counter).read_text())
             time.sleep(0.001)
             Path(counter).write_text(str(number + 1))
@@ -52,7 +50,7 @@ def count_up(place: str, counter: str, times: int) -> None:
 
 def hold_lock(place: str, sign: str, seconds: float) -> None:
     location = Location.of(place)
-    with effect_lock(location, Objects.at(location), LockTimes(wait=30)):
+    with effect_lock(location, Objects.at(location), LockTimes(wait=PATIENCE)):
         Path(sign).touch()
         time.sleep(seconds)
 

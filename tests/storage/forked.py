@@ -15,6 +15,7 @@ from omnigraph.graph import Graph, init, open
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LockTimes, effect_lock
 from omnigraph.storage.objects import Objects
+from tests.patience import PATIENCE
 
 SCHEMA = "node Person { name: String @key }"
 ADD = "query q($n: String) { insert Person { name: $n } }"
@@ -49,7 +50,7 @@ def in_child(work: Callable[[], object]) -> str:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        signal.alarm(20)
+        signal.alarm(int(PATIENCE))
         try:
             work()
             told = "it works"
@@ -100,11 +101,11 @@ def locked(place: str) -> None:
     child = os.fork()
     if child == 0:
         os.close(1)
-        time.sleep(30)
+        time.sleep(PATIENCE)
         os._exit(0)
     print(child, flush=True)
     forked.set()
-    time.sleep(30)
+    time.sleep(PATIENCE)
 
 
 def inside(place: str) -> None:

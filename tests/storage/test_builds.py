@@ -11,6 +11,7 @@ import pytest
 
 from omnigraph.storage import builds
 from omnigraph.storage.builds import run_together
+from tests.patience import PATIENCE
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +20,7 @@ def cores(monkeypatch):
 
 
 def test_calls_run_at_the_same_time_and_results_are_in_order():
-    together = threading.Barrier(3, timeout=60)
+    together = threading.Barrier(3, timeout=PATIENCE)
 
     def call(number: int) -> int:
         together.wait()
@@ -36,7 +37,7 @@ def test_after_a_failure_nothing_is_begun(monkeypatch):
 
     def waits() -> None:
         begun.append("waits")
-        assert failed.wait(60)
+        assert failed.wait(PATIENCE)
 
     def fails() -> None:
         raise ValueError("no")
@@ -54,9 +55,9 @@ def test_who_waits_can_be_interrupted():
 
     def interrupts() -> None:
         os.kill(os.getpid(), signal.SIGINT)
-        free.wait(60)
+        free.wait(PATIENCE)
 
     with pytest.raises(KeyboardInterrupt):
-        run_together([interrupts, lambda: free.wait(60)])
+        run_together([interrupts, lambda: free.wait(PATIENCE)])
     assert not free.is_set()
     free.set()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from omnigraph.graph import open
 from omnigraph.settings import Settings
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 ADD = 'query q() { insert Person { name: "Bob" } }'
@@ -22,7 +23,7 @@ def run(what: str, place: Path) -> list[str]:
         env={**os.environ, "PYTHONPATH": paths},
         stdout=subprocess.PIPE,
         text=True,
-        timeout=400,
+        timeout=PATIENCE,
     )
     return done.stdout.splitlines()
 
@@ -43,7 +44,7 @@ def test_a_fork_may_use_graphs_when_its_parent_has_not(tmp_path: Path) -> None:
 def test_a_fork_does_not_hold_the_lock_of_its_dead_parent(tmp_path: Path) -> None:
     (child,) = run("locked", tmp_path / "g")
     try:
-        with open(tmp_path / "g", settings=Settings(lock_wait_seconds=5)) as graph:
+        with open(tmp_path / "g", settings=Settings(lock_wait_seconds=PATIENCE)) as graph:
             graph.mutate(ADD)
             assert graph.snapshot().count("Person") == 1
         os.kill(int(child), 0)

@@ -11,6 +11,7 @@ from omnigraph.errors import StorageError
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LOCK_FOLDER, LockTimes, effect_lock
 from omnigraph.storage.objects import Objects
+from tests.patience import PATIENCE
 from tests.storage.children import count_up, finish, hold_lock, start, wait_for
 
 
@@ -19,7 +20,7 @@ def place(tmp_path):
     return Location.of(tmp_path / "graph")
 
 
-def lock(place, wait=30.0):
+def lock(place, wait=PATIENCE):
     return effect_lock(place, Objects.at(place), LockTimes(wait=wait))
 
 
@@ -47,7 +48,7 @@ def test_a_killed_holder_holds_nothing(tmp_path, place):
     holder = start(hold_lock, place.uri, str(tmp_path / "held"), 60)
     wait_for(tmp_path / "held")
     holder.kill()
-    with lock(place, wait=50) as held:
+    with lock(place) as held:
         held.check()
     holder.join()
 

@@ -13,6 +13,7 @@ from omnigraph.storage.leftovers import UNFINISHED
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
 from tests.full_disk import no_file_larger_than
+from tests.patience import PATIENCE
 from tests.storage.children import claim, die_in, finish, start, write_often
 
 
@@ -130,9 +131,10 @@ def test_a_disk_that_says_at_the_end_that_it_is_full_is_believed(monkeypatch, ob
         close(handle)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "close", closed)
-    with pytest.raises(StorageError, match="graph/a: No space left on device"):
-        objects.write("a", b"new")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "close", closed)
+        with pytest.raises(StorageError, match="graph/a: No space left on device"):
+            objects.write("a", b"new")
     assert [(file.path, file.size) for file in objects.files("")] == [("a", 3)]
     assert read(objects, "a") == b"old"
 
@@ -144,7 +146,7 @@ def test_what_a_killed_process_had_not_finished_is_a_leftover_and_no_object(put,
     objects.write("x/a", b"old")
     path = "x/a" if put == "write" else "x/b"
     process = start(die_in, objects.location.uri, put, path, step)
-    process.join(50)
+    process.join(PATIENCE)
     assert process.exitcode == -9
     there = ["x/a", "x/b"] if step == "unlink" else ["x/a"]
     assert objects.paths("x") == there

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 
 from omnigraph.storage.turns import Turns
+from tests.patience import PATIENCE, wait_until
 
 
 class Job:
@@ -41,7 +41,7 @@ def test_every_job_is_done_once_however_many_threads_there_are() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(50)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
     assert sum(leads) == len(jobs) == 480
 
@@ -51,7 +51,7 @@ def test_a_leader_that_fails_hands_over() -> None:
     waiting, led = threading.Event(), []
 
     def fail() -> None:
-        waiting.wait(50)
+        waiting.wait(PATIENCE)
         raise RuntimeError("the leader fails")
 
     def first() -> None:
@@ -67,12 +67,10 @@ def test_a_leader_that_fails_hands_over() -> None:
     ]
     for number, thread in enumerate(threads):
         thread.start()
-        deadline = time.monotonic() + 50
-        while len(turns.waiting()) <= number and time.monotonic() < deadline:
-            time.sleep(0.001)
+        wait_until(lambda: len(turns.waiting()) > number, "nobody waits")  # noqa: B023
     assert turns.waiting() == ["first", "second", "third"]
     waiting.set()
     for thread in threads:
-        thread.join(50)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
     assert led == ["failed", "second", "third"] and turns.waiting() == []

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from omnigraph import failpoints
 from omnigraph.graph import Graph
-
-_SECONDS = 50.0
-
-
-def _wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "the writes do not come together"
-        time.sleep(0.002)
+from tests.patience import PATIENCE, wait_until
 
 
 def together(graph: Graph, *works: Callable[[], Any]) -> list[Any]:
@@ -39,12 +30,12 @@ def together(graph: Graph, *works: Callable[[], Any]) -> list[Any]:
     threads = [threading.Thread(target=run, args=case, daemon=True) for case in enumerate(works)]
 
     def gather() -> None:
-        gathered.wait(_SECONDS)
+        gathered.wait(PATIENCE)
 
     with failpoints.active("write.locked", gather):
         for number, thread in enumerate(threads):
             thread.start()
-            _wait_until(lambda number=number: len(turns.waiting()) > number)  # type: ignore[misc]
+            wait_until(lambda: len(turns.waiting()) > number, "nobody waits")  # noqa: B023
         gathered.set()
         _join(threads)
     return outcomes
@@ -52,5 +43,5 @@ def together(graph: Graph, *works: Callable[[], Any]) -> list[Any]:
 
 def _join(threads: Sequence[threading.Thread]) -> None:
     for thread in threads:
-        thread.join(_SECONDS)
+        thread.join(PATIENCE)
         assert not thread.is_alive(), "a write hangs"

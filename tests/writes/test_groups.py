@@ -14,6 +14,7 @@ from omnigraph.errors import OmnigraphError, PreconditionFailed, ReadSetConflict
 from omnigraph.graph import Graph, init, open
 from omnigraph.settings import Settings
 from omnigraph.writes import landing
+from tests.patience import PATIENCE
 from tests.writes.gathering import together
 
 SCHEMA = """
@@ -236,12 +237,12 @@ def test_a_lock_that_cannot_be_had_fails_all_who_wait_for_it(graph: Graph, tmp_p
 
         def hold() -> None:
             inside.set()
-            leave.wait(50)
+            leave.wait(PATIENCE)
 
         holder = threading.Thread(target=insert(graph, "holder"))
         with failpoints.active("write.armed", hold):
             holder.start()
-            inside.wait(50)
+            inside.wait(PATIENCE)
             errors: list[BaseException] = []
 
             def attempt(name: str) -> None:
@@ -254,8 +255,8 @@ def test_a_lock_that_cannot_be_had_fails_all_who_wait_for_it(graph: Graph, tmp_p
             for thread in threads:
                 thread.start()
             for thread in threads:
-                thread.join(50)
+                thread.join(PATIENCE)
             leave.set()
-            holder.join(50)
+            holder.join(PATIENCE)
         assert len(errors) == 3
         assert set(people(impatient)) == {"ada", "bob", "cy", "holder"}
