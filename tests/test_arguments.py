@@ -205,3 +205,54 @@ def test_wrong_parameters_of_a_query_are_errors_of_ours(
 def test_batches_of_a_wrong_kind_are_refused(batch: Any, holders: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         holders["Graph"].write_batches({"Person": batch})
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("query", {"text": READ, "time_limit": float("nan")}),
+        ("query", {"text": READ, "time_limit": -1}),
+        ("query", {"text": READ, "memory_limit": -1}),
+        ("mutate", {"text": WRITE, "actor": "\ud800"}),
+        ("mutate", {"text": WRITE, "idempotency_key": "a\udfff"}),
+        ("blame", {"type": "Person", "id": "\ud800"}),
+        ("export", {"target": "a\0b"}),
+        ("load", {"source": [], "type": "Person", "rejects": "a\0b"}),
+    ],
+)
+def test_a_value_that_means_nothing_is_refused(
+    name: str, options: dict[str, Any], holders: dict[str, Any]
+) -> None:
+    with pytest.raises(UsageError):
+        getattr(holders["Graph"], name)(**options)
+
+
+@pytest.mark.parametrize("call", [omnigraph.open, omnigraph.init])
+def test_a_place_without_a_name_is_refused(call: Any) -> None:
+    options = {} if call is omnigraph.open else {"schema": SCHEMA}
+    with pytest.raises(UsageError, match="place is a path"):
+        call("a\0b", **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"columns": ["name", "name"]}, "`name` is named twice"),
+        ({"where": "nonsense ==="}, "nonsense"),
+        ({"where": "nothing = 1"}, "nothing"),
+        ({"where": ""}, "predicate"),
+    ],
+)
+def test_a_read_that_makes_no_sense_is_refused(
+    options: dict[str, Any], message: str, holders: dict[str, Any]
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        holders["Snapshot"].read("Person", **options)
+
+
+def test_a_branch_does_not_start_at_a_commit(holders: dict[str, Any]) -> None:
+    for source in ("v1", holders["Graph"].tags.list()["v1"]):
+        with pytest.raises(UsageError, match="a branch starts at the head of another one"):
+            holders["Branches"].create("draft", source=source)
+    with pytest.raises(omnigraph.NotFound, match="there is no branch `v2`"):
+        holders["Branches"].create("draft", source="v2")

@@ -34,16 +34,27 @@ class Kind(Struct, frozen=True):
     fits: Callable[[object], bool]
 
 
+def _is_text(value: object) -> bool:
+    """True for a text that can be stored: half of a surrogate pair is none."""
+    if not isinstance(value, str):
+        return False
+    return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
+
+
 def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _is_amount(value: object) -> bool:
+    """True for a number that is 0 or more; not for NaN."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
 def _is_path(value: object) -> bool:
-    return isinstance(value, str | os.PathLike) and isinstance(os.fspath(value), str)
+    if not isinstance(value, str | os.PathLike):
+        return False
+    path = os.fspath(value)
+    return isinstance(path, str) and "\0" not in path
 
 
 def _are_names(value: object) -> bool:
@@ -66,10 +77,13 @@ def _is_sink(value: object) -> bool:
     return callable(getattr(value, "write", None))
 
 
-_TEXT = Kind("a text", lambda value: isinstance(value, str))
+_TEXT = Kind("a text", _is_text)
+#: Source text is checked by the compiler, and files may have any names.
+_SOURCE = Kind("a text", lambda value: isinstance(value, str))
 _FLAG = Kind("True or False", lambda value: isinstance(value, bool))
 _INTEGER = Kind("a whole number", _is_integer)
-_NUMBER = Kind("a number", _is_number)
+_SECONDS = Kind("a number of seconds, 0 or more", _is_amount)
+_MIB = Kind("a number of MiB, 0 or more", lambda value: _is_integer(value) and _is_amount(value))
 _PATH = Kind("a path", _is_path)
 _SCHEMA = Kind("a path or the schema's text", _is_path)
 _NAMES = Kind("a list of names", _are_names)
@@ -104,7 +118,7 @@ _KINDS: dict[str, Kind] = {
         [
             "actor", "base", "branch", "commit", "cursor", "engine", "format", "granularity", "id",
             "idempotency_key", "if_commit", "into", "kind", "master", "message", "mode", "name",
-            "onto", "path", "prefer", "property", "source", "start", "text", "type", "where",
+            "onto", "prefer", "property", "source", "start", "type", "where",
         ],
         _TEXT,
     ),
@@ -115,13 +129,15 @@ _KINDS: dict[str, Kind] = {
         ],
         _FLAG,
     ),
-    **dict.fromkeys(["limit", "max_errors", "memory_limit", "version"], _INTEGER),
+    **dict.fromkeys(["limit", "max_errors", "version"], _INTEGER),
     **dict.fromkeys(["kinds", "ops", "types"], _FILTER),
     **dict.fromkeys(["place", "rejects"], _PATH),
     **dict.fromkeys(["a", "b", "batches", "ref", "snapshot"], _ANY),
     "columns": _NAMES,
     "leftovers_older_than": _DURATION,
+    "memory_limit": _MIB,
     "params": _PARAMETERS,
+    "path": _SOURCE,
     "progress": _PROGRESS,
     "range": _RANGE,
     "resolutions": _RESOLUTIONS,
@@ -130,7 +146,8 @@ _KINDS: dict[str, Kind] = {
     "spark": _SPARK,
     "stream": _STREAM,
     "target": _TARGET,
-    "time_limit": _NUMBER,
+    "text": _SOURCE,
+    "time_limit": _SECONDS,
     "embed.types": _NAMES,
     "export.types": _NAMES,
     "ingest.source": _ANY,
@@ -151,7 +168,7 @@ def checks_arguments(cls: type[T]) -> type[T]:
 
 def checked(call: Callable[P, T]) -> Callable[P, T]:
     """A function that refuses arguments of a wrong kind, with a `UsageError`."""
-    code = call.__code__  # type: ignore[attr-defined]
+    code = call.__code__
     positional: Sequence[str] = code.co_varnames[: code.co_argcount]
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     kinds = {name: _kind(call.__name__, name) for name in names if name != "self"}
@@ -159,13 +176,17 @@ def checked(call: Callable[P, T]) -> Callable[P, T]:
         return call
     optional = _with_default_none(call, positional)
 
+    def check(name: str, value: object) -> None:
+        kind = kinds.get(name)
+        if kind is not None and not (value is None and name in optional) and not kind.fits(value):
+            raise UsageError(f"{name} is {kind.description}, not {shortened(value)}")
+
     @wraps(call)
     def refusing(*args: P.args, **options: P.kwargs) -> T:
-        for name, value in (*zip(positional, args, strict=False), *options.items()):
-            kind = kinds.get(name)
-            if kind is None or (value is None and name in optional) or kind.fits(value):
-                continue
-            raise UsageError(f"{name} is {kind.description}, not {shortened(value)}")
+        for name, value in zip(positional, args, strict=False):
+            check(name, value)
+        for name, value in options.items():
+            check(name, value)
         return call(*args, **options)
 
     return refusing
@@ -176,7 +197,7 @@ def _kind(call: str, name: str) -> Kind:
 
 
 def _with_default_none(call: Callable[..., object], positional: Sequence[str]) -> frozenset[str]:
-    defaults: tuple[object, ...] = call.__defaults__ or ()  # type: ignore[attr-defined]
-    named: dict[str, object] = call.__kwdefaults__ or {}  # type: ignore[attr-defined]
+    defaults: tuple[object, ...] = call.__defaults__ or ()
+    named: dict[str, object] = call.__kwdefaults__ or {}
     last = dict(zip(positional[::-1], defaults[::-1], strict=False))
     return frozenset(name for name, value in {**last, **named}.items() if value is None)

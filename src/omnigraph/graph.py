@@ -40,6 +40,7 @@ from omnigraph.snapshots import Snapshot
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LockTimes
 from omnigraph.writes.opening import open_for_writing
+from omnigraph.writes.options import CommitOptions
 
 if TYPE_CHECKING:
     from omnigraph.blobs import BlobStat, EntityKind
@@ -162,7 +163,15 @@ class Graph:
         self.close()
 
     def close(self) -> None:
-        """Let go of the graph. Nothing is ever left unwritten, so this cannot fail."""
+        """Close the tables and files of the graph, and drop what was cached of it in memory.
+
+        Nothing is ever left unwritten, so this cannot fail. Results and snapshots stay usable; a
+        call opens again what it needs.
+        """
+        self._caches = self._caches.anew(self._caches.epoch)
+        for name in ("_feed", "_embedder"):
+            self.__dict__.pop(name, None)
+        self._repository.close()
 
     @property
     def location(self) -> str:
@@ -618,10 +627,7 @@ class Graph:
             repository,
             branch,
             batches,
-            actor=actor,
-            message=message,
-            if_commit=if_commit,
-            idempotency_key=idempotency_key,
+            CommitOptions(actor, message, if_commit, idempotency_key),
         )
 
     def load(
@@ -694,10 +700,9 @@ class Graph:
             raise UsageError(
                 f"{rejects}: lines that are wrong are kept in a folder on this machine"
             )
-        options = LoadOptions(
-            mode, branch, actor, message, idempotency_key, if_commit, max_errors,
-            None if rejects is None else Path(rejects),
-        )  # fmt: skip
+        commit_options = CommitOptions(actor, message, if_commit, idempotency_key)
+        folder = None if rejects is None else Path(rejects)
+        options = LoadOptions(mode, branch, commit_options, max_errors, folder)
         given, where = Input(source, format, type, columns), Where(engine, master, spark)
         told = progress or Silent()
         result = load(repository, self._settings, given, where, options, told)
@@ -772,13 +777,15 @@ class Graph:
             2
         """
         from omnigraph.pipeline.engine import Silent
-        from omnigraph.pipeline.load.fill_vectors import FillOptions, fill_vectors
+        from omnigraph.pipeline.load.fill_vectors import fill_vectors
 
         repository = self._writable()
         repository.history.check_branch(branch)
-        options = FillOptions(types, branch, actor, message, if_commit, idempotency_key)
+        options = CommitOptions(actor, message, if_commit, idempotency_key)
         told = progress or Silent()
-        result = fill_vectors(repository, self._settings, self._embedder, options, told)
+        result = fill_vectors(
+            repository, self._settings, self._embedder, types, branch, options, told
+        )
         written = result.affected_nodes + result.affected_edges
         if indexes and result.commit is not None and written >= _WORTH_INDEXES:
             made, warnings = self._index_after(branch, result.commit.id, actor, told)
@@ -838,10 +845,7 @@ class Graph:
             query,
             values,
             lambda: self._embedder,
-            actor=actor,
-            message=message,
-            if_commit=if_commit,
-            idempotency_key=idempotency_key,
+            CommitOptions(actor, message, if_commit, idempotency_key),
         )
 
     def merge(
@@ -893,7 +897,7 @@ class Graph:
             >>> g.merge("draft").outcome
             'fast_forward'
         """
-        from omnigraph.merge.apply import WriteOptions, merge, settling
+        from omnigraph.merge.apply import merge, settling
 
         settings = settling(granularity, prefer, resolutions)
         repository = self._repository if dry_run else self._writable()
@@ -901,7 +905,7 @@ class Graph:
         theirs = self._graph_state(source)
         if source == into:
             raise UsageError(f"the branch `{into}` cannot be merged into itself")
-        options = WriteOptions(actor, message or f"merge {source}", if_commit, idempotency_key)
+        options = CommitOptions(actor, message or f"merge {source}", if_commit, idempotency_key)
         with self._merge_work(engine, master, spark, progress, not dry_run) as work:
             return merge(
                 repository,
@@ -962,13 +966,13 @@ class Graph:
             >>> g.revert(g.commits(limit=1)[0].id).outcome
             'reverted'
         """
-        from omnigraph.merge.apply import WriteOptions, revert, settling
+        from omnigraph.merge.apply import revert, settling
 
         settings = settling(granularity, prefer, resolutions)
         repository = self._repository if dry_run else self._writable()
         repository.history.check_branch(branch)
         found = self.commit(commit)
-        options = WriteOptions(actor, message or f"revert {found.id}", if_commit, idempotency_key)
+        options = CommitOptions(actor, message or f"revert {found.id}", if_commit, idempotency_key)
         with self._merge_work(engine, master, spark, progress, not dry_run) as work:
             settings = structs.replace(settings, work=work)
             return revert(repository, found, branch, settings, dry_run=dry_run, options=options)
@@ -1018,14 +1022,14 @@ class Graph:
             >>> g.cherry_pick(g.commits("draft", limit=1)[0].id).outcome
             'picked'
         """
-        from omnigraph.merge.apply import WriteOptions, cherry_pick, settling
+        from omnigraph.merge.apply import cherry_pick, settling
 
         settings = settling(granularity, prefer, resolutions)
         repository = self._repository if dry_run else self._writable()
         repository.history.check_branch(onto)
         found = self.commit(commit)
         text = message or f"cherry-pick {found.id}"
-        options = WriteOptions(actor, text, if_commit, idempotency_key)
+        options = CommitOptions(actor, text, if_commit, idempotency_key)
         with self._merge_work(engine, master, spark, progress, not dry_run) as work:
             settings = structs.replace(settings, work=work)
             return cherry_pick(repository, found, onto, settings, dry_run=dry_run, options=options)

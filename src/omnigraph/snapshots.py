@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from msgspec import Struct
 
 from omnigraph.arguments import checks_arguments
 from omnigraph.diagnostics import did_you_mean
-from omnigraph.errors import NotFound, StorageError
+from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.history.manifest import ManifestState, PublishedTable
 from omnigraph.history.repository import Repository
 from omnigraph.history.revisions import Revision
@@ -21,7 +22,8 @@ from omnigraph.language.schema.arrow import table_schema
 from omnigraph.query.budget import Budget
 from omnigraph.query.caches import Caches
 from omnigraph.query.engine import Execution
-from omnigraph.query.explain import ExplainedStep, explained
+from omnigraph.query.explain import ExplainedStep, Ran, explained
+from omnigraph.query.matching import Measured
 from omnigraph.query.prepared import prepare
 from omnigraph.query.source import Source
 
@@ -72,12 +74,20 @@ class Snapshot(Struct, frozen=True):
     ) -> pa.Table:
         """Read the rows of a node or edge type.
 
+        Args:
+            type: The type.
+            columns: Which columns; all unless given.
+            where: A predicate for the rows, in SQL.
+
         Raises:
             NotFound: There is no such type or column, or the snapshot's branch was deleted.
+            UsageError: The predicate cannot be understood, or a column is named twice.
         """
         table = self._table(type)
         self._check_columns(type, columns or [])
         with self._opened(table) as opened:
+            if where is not None:
+                opened.check_predicate(where)
             return opened.read(columns, where)
 
     def count(self, type: str) -> int:
@@ -126,11 +136,12 @@ class Snapshot(Struct, frozen=True):
         prepared = prepare(plan, source)
         execution = Execution(prepared, source, values, budget, embedder=caches.embedder)
         if not analyze:
-            return explained(plan, execution.steps, None, None, None)
+            return explained(plan, execution.steps, None)
         begun = time.perf_counter()
         rows = execution.table().num_rows
-        seconds = time.perf_counter() - begun
-        return explained(plan, execution.steps, execution.matcher.measured, rows, seconds)
+        answer = Measured(rows, time.perf_counter() - begun)
+        ran = Ran(execution.matcher.measured, execution.finished, answer)
+        return explained(plan, execution.steps, ran)
 
     def _export_source(self) -> ExportSource:
         from omnigraph.pipeline.export.run import ExportSource
@@ -162,6 +173,9 @@ class Snapshot(Struct, frozen=True):
         self._repository.history.confirm(self._epoch)
 
     def _check_columns(self, type: str, columns: list[str]) -> None:
+        for name, count in Counter(columns).items():
+            if count > 1:
+                raise UsageError(f"the column `{name}` is named twice")
         declared = self._repository.catalog.table(type)
         known = [] if declared is None else table_schema(declared).names
         for name in columns if known else []:

@@ -217,7 +217,7 @@ def compact(graph: Graph) -> None:
         # Writing has merged all small fragments already.
         return
     changes = {name: _Compaction() for name in names}
-    write(graph._repository, WriteRequest("main", lambda _: changes, False, None, writer="test"))
+    write(graph._repository, WriteRequest("main", lambda _: changes, False, writer="test"))
 
 
 # --- ways to build and to read ---

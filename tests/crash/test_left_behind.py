@@ -249,7 +249,11 @@ def test_a_branch_deleted_while_a_write_is_staged_gives_a_clear_answer(
 def test_a_tag_set_while_a_write_is_prepared_does_not_disturb_it(place: str) -> None:
     with open(place) as graph, open(place) as other:
         head = graph.snapshot().commit
-        with failpoints.active("write.prepared", lambda: other.tags.create("v1", head)):
+
+        def set_tag() -> None:
+            other.tags.create("v1", head)
+
+        with failpoints.active("write.prepared", set_tag):
             answer = graph.write_batches({"City": ("append", cities(graph, ["Rome"]))})
         assert answer.tables["City"].inserted == 1
         assert graph.recoveries() == []

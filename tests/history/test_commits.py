@@ -9,7 +9,7 @@ import pytest
 from omnigraph.cli import main
 from omnigraph.graph import init, open
 from omnigraph.history import lineage, store
-from omnigraph.history.manifest import Commit
+from omnigraph.history.manifest import Commit, parse_commit
 
 INSERT = "query q($n: String) { insert Person { name: $n } }"
 COMMITS = 60
@@ -31,7 +31,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(lineage, "_WINDOW", 4)
     monkeypatch.setattr(lineage, "_MARGIN", 1)
     ids: list[str] = []
-    parse = store.parse_commit
+    parse = parse_commit
 
     def noted(row: dict[str, object]) -> Commit:
         commit = parse(row)

@@ -440,20 +440,20 @@ def test_spark_is_started_as_the_caller_and_the_graph_say(
 
 
 def test_progress_is_reported(graph: Graph, tmp_path: Path) -> None:
-    told: list[Any] = []
+    reported: list[Any] = []
 
     class Noted:
         def stage(self, label: str, total: int) -> None:
-            told.append((label, total))
+            reported.append((label, total))
 
         def advance(self, done: int) -> None:
-            told.append(done)
+            reported.append(done)
 
     for target in (tmp_path / "out.jsonl", io.BytesIO()):
-        told.clear()
+        reported.clear()
         graph.export(target, progress=Noted())
-        label, total = told[0]
-        assert (label, told[1:]) == ("exporting", list(range(1, total + 1)))
+        label, total = reported[0]
+        assert (label, reported[1:]) == ("exporting", list(range(1, total + 1)))
         assert total > 1
 
 

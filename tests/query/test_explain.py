@@ -66,9 +66,46 @@ def test_what_is_only_counted_is_not_enumerated(graph: Graph) -> None:
 step                                       estimate  rows time
 scan b: Person                                   20    20 time
 count b <-[Knows]- a, b -[Knows]-> c at b        20    20 time
-group all matches
+group all matches                                       1 time
 return count(a) as n                                    1 time"""
     )
+
+
+def test_what_follows_matching_is_measured_too(graph: Graph) -> None:
+    body = """
+      match { $a knows $b  $a.age < 12 }
+      return { $a.age as age, count($b) as n } order { age desc } limit 5 offset 10
+    """
+    found = graph.explain(f"query q() {{ {body} }}", analyze=True).steps[-4:]
+    assert [(step.text, step.rows) for step in found] == [
+        ("group by age", 12),
+        ("order age desc", 12),
+        ("limit 5 offset 10", 2),
+        ("return a.age as age, count(b) as n", 2),
+    ]
+    body = "match { $a knows $b } return { $a.name } order { $a.name, $b.name } limit 3"
+    found = graph.explain(f"query q() {{ {body} }}", analyze=True).steps[-3:]
+    assert [(step.text.split()[0], step.rows) for step in found] == [
+        ("order", 40), ("limit", 3), ("return", 3),
+    ]  # fmt: skip
+    assert all(step.seconds is not None and step.seconds >= 0 for step in found)
+    body = "match { $a livesIn $b } return distinct { $b.name } order { $b.name }"
+    found = graph.explain(f"query q() {{ {body} }}", analyze=True).steps[-3:]
+    assert [(step.text.split()[0], step.rows) for step in found] == [
+        ("distinct", 1), ("order", 1), ("return", 1),
+    ]  # fmt: skip
+
+
+def test_what_follows_matching_did_not_run_without_analyze(graph: Graph) -> None:
+    body = "match { $a: Person } return { $a.name } order { $a.name } limit 3"
+    steps = graph.explain(f"query q() {{ {body} }}").steps
+    assert {(step.rows, step.seconds) for step in steps} == {(None, None)}
+
+
+def test_an_empty_answer_is_measured(graph: Graph) -> None:
+    body = "match { $a: Person $a.age > 99 } return { $a.name } order { $a.name } limit 3"
+    steps = graph.explain(f"query q() {{ {body} }}", analyze=True).steps
+    assert [step.rows for step in steps[-3:]] == [0, 0, 0]
 
 
 def test_optional_parts_are_nested_and_measured(graph: Graph) -> None:

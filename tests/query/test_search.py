@@ -179,7 +179,7 @@ def graph(tmp_path: Path) -> Iterator[Graph]:
 
 def build_indexes(graph: Graph, *types: str) -> None:
     changes = {type: IndexChange(INDEXES) for type in types}
-    request = WriteRequest("main", lambda _: changes, True, None, writer="test")
+    request = WriteRequest("main", lambda _: changes, True, writer="test")
     write(graph._repository, request)
 
 

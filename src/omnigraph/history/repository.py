@@ -61,6 +61,11 @@ class Repository(Struct, frozen=True, dict=True, eq=False):
             known = self.__dict__["_tables"] = (epoch, Tables(self.location))
         return known[1]
 
+    def close(self) -> None:
+        """Close the tables and the manifest; they are opened again when they are used."""
+        self.__dict__.pop("_tables", None)
+        self.history.close()
+
     @contextmanager
     def lock(self) -> Iterator[EffectLock]:
         """Hold the effect lock.

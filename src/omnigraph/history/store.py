@@ -250,16 +250,24 @@ class History:
             and ledger.rows(native(branch), f"object_id = '{head}'").num_rows > 0
         )
 
+    def close(self) -> None:
+        """Close the manifest, and drop what was read of it; it is read again when it is used."""
+        with self._guard:
+            self._drop()
+
     def _forget(self) -> None:
         with self._guard:
             self.epoch += 1
-            self._cache.clear()
-            self._lineages.clear()
-            self._walked = {}
-            self._seen = self._unkept = None
-            self.touched = TouchedIds()
-            # Lance, too, tells some things by numbers: it gets a new session.
-            self._open_ledger = None
+            self._drop()
+
+    def _drop(self) -> None:
+        self._cache.clear()
+        self._lineages.clear()
+        self._walked = {}
+        self._seen = self._unkept = None
+        self.touched = TouchedIds()
+        # Lance, too, tells some things by numbers: it gets a new session.
+        self._open_ledger = None
 
     def _identify(self, graph: str | None) -> None:
         """Check that it is the graph that was opened; the first one is."""

@@ -15,6 +15,7 @@ from omnigraph.history.repository import Repository
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.language.types import Scalar, ValueType
 from omnigraph.storage.tables import IndexKind, IndexSpec, StagedWrite, Tables, TableSnapshot
+from omnigraph.writes.options import CommitOptions
 from omnigraph.writes.protocol import write
 from omnigraph.writes.request import TableOutcome, WriteRequest, WriteResult
 from omnigraph.writes.view import View
@@ -69,7 +70,9 @@ def ensure_indices(repository: Repository, branch: str, *, actor: str | None = N
                 changes[type.name] = IndexChange(missing)
         return changes
 
-    request = WriteRequest(branch, prepare, True, actor, writer="ensure_indices", is_long=True)
+    request = WriteRequest(
+        branch, prepare, True, CommitOptions(actor), writer="ensure_indices", is_long=True
+    )
     return write(repository, request)
 
 

@@ -23,6 +23,7 @@ from omnigraph.merge.changes import GraphState, state_at
 from omnigraph.merge.combine import Combined, Settling, combine
 from omnigraph.merge.conflicts import Conflict, Key, describe_key, read_resolutions, refusal
 from omnigraph.writes.digests import request_digest
+from omnigraph.writes.options import NO_OPTIONS, CommitOptions
 from omnigraph.writes.protocol import write
 from omnigraph.writes.request import Change, TableOutcome, WriteRequest
 from omnigraph.writes.view import View
@@ -108,15 +109,6 @@ class _Start(Struct, frozen=True):
     commits: tuple[str, ...]
 
 
-class WriteOptions(Struct, frozen=True):
-    """What comes with every write."""
-
-    actor: str | None = None
-    message: str | None = None
-    if_commit: str | None = None
-    idempotency_key: str | None = None
-
-
 def merge(
     repository: Repository,
     source: GraphState,
@@ -125,7 +117,7 @@ def merge(
     *,
     name: str,
     dry_run: bool = False,
-    options: WriteOptions | None = None,
+    options: CommitOptions = NO_OPTIONS,
 ) -> MergeResult:
     """Merge a state of the graph into a branch.
 
@@ -165,7 +157,7 @@ def revert(
     settings: Settling,
     *,
     dry_run: bool = False,
-    options: WriteOptions | None = None,
+    options: CommitOptions = NO_OPTIONS,
 ) -> MergeResult:
     """Undo a commit in a new one: what led from its first parent to it is done backwards.
 
@@ -186,7 +178,7 @@ def cherry_pick(
     settings: Settling,
     *,
     dry_run: bool = False,
-    options: WriteOptions | None = None,
+    options: CommitOptions = NO_OPTIONS,
 ) -> MergeResult:
     """Do again on a branch, in a new commit, what led to a commit from its first parent.
 
@@ -245,10 +237,9 @@ def apply(
     settings: Settling,
     *,
     dry_run: bool = False,
-    options: WriteOptions | None = None,
+    options: CommitOptions = NO_OPTIONS,
 ) -> MergeResult:
     """Do to a branch what a proposal says, in one commit; see `merge`."""
-    options = options or WriteOptions()
     if dry_run:
         view = View(repository, repository.history.read(branch))
         start, combined = _prepared(view, proposal, settings)
@@ -269,10 +260,7 @@ def apply(
         branch,
         prepare,
         may_repeat=True,
-        actor=options.actor,
-        message=options.message,
-        if_commit=options.if_commit,
-        idempotency_key=options.idempotency_key,
+        options=options,
         writer=proposal.verb,
         is_long=settings.work is not None,
         request_digest=request_digest(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,7 @@ from omnigraph.language.values import Value
 from omnigraph.query.budget import Budget
 from omnigraph.query.frames import Frame, concat
 from omnigraph.query.grouping import Grouping
-from omnigraph.query.matching import Matcher, gathered
+from omnigraph.query.matching import Matcher, Measured, gathered
 from omnigraph.query.ordering import ordered
 from omnigraph.query.prepared import Prepared
 from omnigraph.query.rewrite import Parts, replaced
@@ -38,6 +39,8 @@ from omnigraph.query.values import Values
 if TYPE_CHECKING:
     from omnigraph.query.search.searches import Searches
 
+#: What may follow matching, in this order.
+Stage = Literal["group", "distinct", "order", "limit"]
 #: Kept rows of an ordered query with a limit are cut when there are this many times as many.
 _SLACK = 4
 
@@ -69,6 +72,12 @@ class Execution(Struct, dict=True):
         self.steps = prepared.steps
         self.types = prepared.types
         self.matcher = Matcher(self.source, self.types, self.given, self.budget, prepared.kept)
+        #: What followed matching: how many rows came out of it, and when that was.
+        self.finished: dict[Stage, Measured] = {}
+        self._begun = time.perf_counter()
+
+    def _finish(self, stage: Stage, rows: int) -> None:
+        self.finished[stage] = Measured(rows, time.perf_counter() - self._begun)
 
     def table(self) -> pa.Table:
         """Run the plan; gives the columns of the answer.
@@ -96,6 +105,7 @@ class Execution(Struct, dict=True):
             table = self._distinct(stream)
         else:
             return self._rows(stream)
+        self._finish("distinct", table.num_rows)
         return self._cut(_Made(table))
 
     def _matches(self) -> Iterator[Frame]:
@@ -130,10 +140,11 @@ class Execution(Struct, dict=True):
     def _rows(self, stream: Any) -> pa.Table:
         wanted = None if self.limit is None else self.limit + self.offset
         kept: list[Frame] = []
-        count = 0
+        count = total = 0
         for frame in stream:
             kept.append(frame)
             count += frame.count
+            total += frame.count
             self.budget.keep(frame.bytes, "rows")
             if wanted is None:
                 continue
@@ -149,8 +160,10 @@ class Execution(Struct, dict=True):
         whole = concat(kept)
         if self.plan.order:
             whole = whole.take(self._order(whole, wanted))
+            self._finish("order", total)
         if self._cuts(whole.count):
             whole = whole.take(np.arange(whole.count)[self._slice()])
+        self._finish("limit", whole.count)
         return self._as_table(self._outputs(whole))
 
     def _outputs(self, frame: Frame) -> list[pa.Array]:
@@ -195,6 +208,7 @@ class Execution(Struct, dict=True):
         for frame in stream:
             grouping.add(frame)
         frame, found = grouping.finish()
+        self._finish("group", frame.count)
         return _Groups(self, keys, frame, found)
 
     # --- parts ---
@@ -212,8 +226,10 @@ class Execution(Struct, dict=True):
                 return [column for column in columns if _sortable(column.type)]
 
             rows = ordered(keys, ties, made.count, wanted)
+            self._finish("order", made.count)
         if rows is not None or self._cuts(made.count):
             made = made.take((np.arange(made.count) if rows is None else rows)[self._slice()])
+        self._finish("limit", made.count)
         return self._as_table([made.column(o.name) for o in self.plan.outputs])
 
     def _cuts(self, count: int) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from omnigraph.language.query.plan import ReadPlan
+from omnigraph.query.engine import Stage
 from omnigraph.query.matching import Measured
 from omnigraph.query.steps import Extend, Step, Without
 
@@ -19,7 +20,7 @@ class ExplainedStep(Struct, frozen=True):
         depth: How deep it is nested in `optional` and `not`.
         text: What it does.
         estimate: How many matches it is thought to give; None for what follows matching.
-        rows: How many it gave; None when it did not run.
+        rows: How many came out of it; None when it did not run.
         seconds: The time it took by itself; None when it did not run.
     """
 
@@ -72,32 +73,55 @@ class Explanation(Struct, frozen=True):
         )
 
 
+class Ran(Struct, frozen=True):
+    """What was measured of a run; all clocks run from its start.
+
+    Attributes:
+        steps: Of the steps of matching.
+        stages: Of what followed.
+        answer: Of the whole.
+    """
+
+    steps: Mapping[Step, Measured]
+    stages: Mapping[Stage, Measured]
+    answer: Measured
+
+
 def explained(
     plan: ReadPlan,
     steps: Sequence[Step],
-    measured: dict[Step, Measured] | None,
-    rows: int | None,
-    seconds: float | None,
+    ran: Ran | None,
 ) -> tuple[ExplainedStep, ...]:
     """The steps of a plan, with what was measured if it ran."""
-    found = list(_matching(steps, measured, 0))
+    explained = list(_matching(steps, None if ran is None else ran.steps, 0))
+    if ran is None:
+        return (*explained, *(ExplainedStep(0, text) for _, text in _following(plan)))
+    before = ran.steps.get(steps[-1], Measured()).seconds if steps else 0.0
+    for stage, text in _following(plan):
+        # As those of steps, clocks run from the start.
+        clock = ran.answer if stage is None else ran.stages.get(stage, Measured(0, before))
+        seconds = max(0.0, clock.seconds - before)
+        before = max(before, clock.seconds)
+        explained.append(ExplainedStep(0, text, None, clock.rows, seconds))
+    return tuple(explained)
+
+
+def _following(plan: ReadPlan) -> Iterator[tuple[Stage | None, str]]:
+    """What follows matching; what is returned comes last, and is no stage."""
     if plan.grouped:
-        by = f"by {', '.join(plan.keys)}" if plan.keys else "all matches"
-        found.append(ExplainedStep(0, f"group {by}"))
+        yield "group", f"group by {', '.join(plan.keys)}" if plan.keys else "group all matches"
     if plan.distinct:
-        found.append(ExplainedStep(0, "distinct"))
+        yield "distinct", "distinct"
     if plan.order:
-        found.append(ExplainedStep(0, f"order {', '.join(map(str, plan.order))}"))
+        yield "order", f"order {', '.join(map(str, plan.order))}"
     if plan.limit is not None:
         offset = f" offset {plan.offset}" if plan.offset is not None else ""
-        found.append(ExplainedStep(0, f"limit {plan.limit}{offset}"))
-    shown = ", ".join(map(str, plan.outputs))
-    found.append(ExplainedStep(0, f"return {shown}", None, rows, seconds))
-    return tuple(found)
+        yield "limit", f"limit {plan.limit}{offset}"
+    yield None, f"return {', '.join(map(str, plan.outputs))}"
 
 
 def _matching(
-    steps: Sequence[Step], measured: dict[Step, Measured] | None, depth: int
+    steps: Sequence[Step], measured: Mapping[Step, Measured] | None, depth: int
 ) -> Iterator[ExplainedStep]:
     before = 0.0
     for step in steps:

@@ -14,6 +14,7 @@ from omnigraph.language import EdgeType, NodeType
 from omnigraph.writes.conform import check_rows, conform
 from omnigraph.writes.delta import TableDelta, old_columns, split
 from omnigraph.writes.digests import request_digest
+from omnigraph.writes.options import CommitOptions
 from omnigraph.writes.protocol import write
 from omnigraph.writes.request import WriteRequest, WriteResult
 from omnigraph.writes.rules import Violations
@@ -30,11 +31,7 @@ def write_batches(
     repository: Repository,
     branch: str,
     batches: Batches,
-    *,
-    actor: str | None = None,
-    message: str | None = None,
-    if_commit: str | None = None,
-    idempotency_key: str | None = None,
+    options: CommitOptions,
 ) -> WriteResult:
     """Write batches to several tables in one commit.
 
@@ -43,10 +40,7 @@ def write_batches(
         branch: The branch to write to.
         batches: Rows have the columns of their table: `id`, for edges `src` and `dst` (or `from`
             and `to`), and properties. Ids may be left out.
-        actor: Who writes.
-        message: What for.
-        if_commit: Write only if this is the branch's head.
-        idempotency_key: Makes a repeated call give the first one's commit.
+        options: What the caller says about the commit.
 
     Raises:
         NotFound: There is no such branch or type.
@@ -85,11 +79,8 @@ def write_batches(
             branch,
             prepare,
             may_repeat,
-            actor,
-            message,
-            if_commit,
-            idempotency_key,
-            request_digest=request_digest(idempotency_key, *described),
+            options,
+            request_digest=request_digest(options.idempotency_key, *described),
         ),
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from omnigraph import failpoints
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import (
@@ -28,13 +30,27 @@ def create_branch(repository: Repository, name: str, source: str = MAIN) -> Bran
     check_name(name)
     with resolved(repository) as lock:
         history = repository.history
-        if source != MAIN:
-            repository.history.check_branch(source)
+        _check_source(repository, source)
         check_new_branch(name, history.branch_names())
         lock.check()
         state = history.create_branch(name, source)
         failpoints.hit("branch.created")
         return BranchInfo(name, source, state.head)
+
+
+def _check_source(repository: Repository, source: str) -> None:
+    """Check that there is a branch to start from; of a commit, say that it is none."""
+    history = repository.history
+    try:
+        history.check_branch(source)
+    except NotFound:
+        with suppress(NotFound):
+            commit = find_commit(history, source)
+            raise UsageError(
+                f"a branch starts at the head of another one, and `{source}` is a commit of"
+                f" `{commit.branch}`; name a branch"
+            ) from None
+        raise
 
 
 def delete_branch(repository: Repository, name: str) -> None:

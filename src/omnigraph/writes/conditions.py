@@ -18,16 +18,17 @@ def earlier_result(
         PreconditionFailed: The branch is not at `if_commit`.
         UsageError: The idempotency key belongs to another write.
     """
-    if request.idempotency_key is not None:
-        earlier = repository.history.find_idempotent(base, request.idempotency_key)
+    options = request.options
+    if options.idempotency_key is not None:
+        earlier = repository.history.find_idempotent(base, options.idempotency_key)
         if earlier is not None:
             _refuse_other(request, earlier)
             return WriteResult(earlier, {}, repeated=True)
-    if request.if_commit is not None and base.head != request.if_commit:
+    if options.if_commit is not None and base.head != options.if_commit:
         raise PreconditionFailed(
-            f"branch `{request.branch}` is at commit {base.head}, not at {request.if_commit};"
+            f"branch `{request.branch}` is at commit {base.head}, not at {options.if_commit};"
             " nothing was written",
-            expected=request.if_commit,
+            expected=options.if_commit,
             actual=base.head,
         )
     return None
@@ -36,8 +37,9 @@ def earlier_result(
 def _refuse_other(request: WriteRequest, earlier: Commit) -> None:
     digests = {request.request_digest, earlier.request_digest}
     if None not in digests and len(digests) > 1:
+        key = request.options.idempotency_key
         raise UsageError(
-            f"the idempotency key {request.idempotency_key!r} belongs to another write on branch"
+            f"the idempotency key {key!r} belongs to another write on branch"
             f" `{request.branch}`, commit {earlier.id}; nothing was written: give each write a key"
             " of its own"
         )

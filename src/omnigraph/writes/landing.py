@@ -31,9 +31,15 @@ from omnigraph.writes.conditions import earlier_result
 from omnigraph.writes.fencing import restore_id, transaction_id, undo_strays
 from omnigraph.writes.prepared import Prepared, PreparedTable, Stale, as_it_is, caught_up, moved_to
 from omnigraph.writes.reads import LookUp, Read
-from omnigraph.writes.recovery import as_published, planned_commits, reclaim_fork, resolved
+from omnigraph.writes.recovery import reclaim_fork, resolved
 from omnigraph.writes.request import TableOutcome, WriteRequest, WriteResult
-from omnigraph.writes.sidecar import PlannedCommit, Sidecar, SidecarTable
+from omnigraph.writes.sidecar import (
+    PlannedCommit,
+    Sidecar,
+    SidecarTable,
+    as_published,
+    planned_commits,
+)
 
 #: At most so many writes share a lock: others wait for it, too.
 _MOST = 32
@@ -130,7 +136,8 @@ class _Group:
         if not self.jobs:
             return True
         request = job.request
-        if request.if_commit is not None or request.idempotency_key in self._keys:
+        options = request.options
+        if options.if_commit is not None or options.idempotency_key in self._keys:
             return False
         return not any(
             self._sees(name, read) for name, reads in job.prepared.reads.items() for read in reads
@@ -148,8 +155,8 @@ class _Group:
     def add(self, job: _Job) -> None:
         """Let a write land with the others."""
         self.jobs.append(job)
-        if job.request.idempotency_key is not None:
-            self._keys.add(job.request.idempotency_key)
+        if job.request.options.idempotency_key is not None:
+            self._keys.add(job.request.options.idempotency_key)
         for item in job.prepared.tables:
             rows = [r for r in item.change.footprint or () if r.num_rows]
             self._rows.setdefault(item.table.name, []).extend(rows)
@@ -289,9 +296,9 @@ def _arm(repository: Repository, now: BranchState, jobs: Sequence[_Job]) -> Side
             PlannedCommit(
                 commit_id,
                 request.writer,
-                request.actor,
-                request.message,
-                request.idempotency_key,
+                request.options.actor,
+                request.options.message,
+                request.options.idempotency_key,
                 request.request_digest,
                 tuple(tables),
                 request.merged,

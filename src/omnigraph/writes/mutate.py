@@ -24,6 +24,7 @@ from omnigraph.language.values import Value
 from omnigraph.writes.deletion import Deletion
 from omnigraph.writes.delta import TableDelta
 from omnigraph.writes.digests import request_digest
+from omnigraph.writes.options import CommitOptions
 from omnigraph.writes.pending import Pending
 from omnigraph.writes.protocol import write
 from omnigraph.writes.request import WriteRequest
@@ -117,11 +118,7 @@ def mutate(
     query: CompiledQuery,
     parameters: Sequence[Mapping[str, Value]],
     embedder: Callable[[], Embedder],
-    *,
-    actor: str | None = None,
-    message: str | None = None,
-    if_commit: str | None = None,
-    idempotency_key: str | None = None,
+    options: CommitOptions,
 ) -> MutationResult:
     """Run a mutation query.
 
@@ -132,10 +129,7 @@ def mutate(
         parameters: Sets of values of its parameters, as `bind_parameters` gives them. The query
             runs once with each set, in their order, and all of it ends in one commit.
         embedder: Returns what makes the vectors that inserts need and leave out.
-        actor: Who writes.
-        message: What for.
-        if_commit: Write only if this is the branch's head.
-        idempotency_key: Makes a repeated call give the first one's commit.
+        options: What the caller says about the commit.
 
     Raises:
         UsageError: The query reads.
@@ -167,13 +161,10 @@ def mutate(
             branch,
             prepare,
             all(isinstance(statement, Insert) for statement in plan.statements),
-            actor,
-            message,
-            if_commit,
-            idempotency_key,
+            options,
             writer="mutate",
             request_digest=request_digest(
-                idempotency_key,
+                options.idempotency_key,
                 query.source,
                 *(repr(sorted(values.items())) for values in parameters),
             ),

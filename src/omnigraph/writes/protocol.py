@@ -21,6 +21,8 @@ import time
 from contextlib import nullcontext
 from dataclasses import replace
 
+from msgspec import structs
+
 from omnigraph import failpoints
 from omnigraph.errors import UsageError
 from omnigraph.history.repository import Repository
@@ -48,7 +50,7 @@ def write(repository: Repository, request: WriteRequest) -> WriteResult:
     """
     _refuse_empty_key(request)
     request = _with_commit_id(repository, request)
-    may_repeat = request.may_repeat and request.if_commit is None
+    may_repeat = request.may_repeat and request.options.if_commit is None
     with heartbeat(repository.objects):
         return _repeated(repository, request, may_repeat)
 
@@ -85,14 +87,15 @@ def _repeated(repository: Repository, request: WriteRequest, may_repeat: bool) -
 
 def _with_commit_id(repository: Repository, request: WriteRequest) -> WriteRequest:
     """The request with the commit that a tag names in the place of the tag."""
-    name = request.if_commit
+    name = request.options.if_commit
     if name is None:
         return request
     tags = repository.history.present().state.tags
-    return replace(request, if_commit=tags.get(name, name))
+    options = structs.replace(request.options, if_commit=tags.get(name, name))
+    return replace(request, options=options)
 
 
 def _refuse_empty_key(request: WriteRequest) -> None:
-    if request.idempotency_key == "":
+    if request.options.idempotency_key == "":
         # Whoever forgot to fill it in would lose every write but the first.
         raise UsageError("the idempotency key is empty; give one of your own to each write")

@@ -18,7 +18,7 @@ from msgspec import structs
 from omnigraph import failpoints
 from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import NotFound, ReadSetConflict, RecoveryRequired
-from omnigraph.history.manifest import MAIN, Commit, PublishedTable, TableIdentity
+from omnigraph.history.manifest import MAIN, PublishedTable, TableIdentity
 from omnigraph.history.names import is_internal
 from omnigraph.history.repository import Repository
 from omnigraph.history.store import BranchState
@@ -31,7 +31,14 @@ from omnigraph.writes.fencing import (
     put_back,
     recovery_commit,
 )
-from omnigraph.writes.sidecar import Sidecar, SidecarTable, list_sidecars, read_sidecar
+from omnigraph.writes.sidecar import (
+    Sidecar,
+    SidecarTable,
+    as_published,
+    list_sidecars,
+    planned_commits,
+    read_sidecar,
+)
 
 #: How often what a recovery has begun is taken up again after it has lost its lease.
 _ATTEMPTS = 5
@@ -272,34 +279,3 @@ def _conclude(
     failpoints.hit("recovery.audited")
     repository.objects.delete(sidecar.path)
     return outcome
-
-
-def as_published(table: SidecarTable) -> PublishedTable:
-    """A table of a sidecar, which has been committed, as the manifest will have it."""
-    assert table.version is not None and table.rows is not None
-    return PublishedTable(
-        table.table, table.key, table.path, table.version, table.branch, table.rows
-    )
-
-
-def planned_commits(
-    sidecar: Sidecar, base: BranchState, published: Sequence[Sequence[PublishedTable]]
-) -> list[Commit]:
-    """The commits that a sidecar announced, with the tables that each of them has published."""
-    time = dt.datetime.now(dt.UTC)
-    parents = [base.head, *(planned.id for planned in sidecar.commits)]
-    return [
-        Commit(
-            planned.id,
-            (parent,) if planned.merged is None else (parent, planned.merged),
-            sidecar.branch,
-            planned.actor,
-            time,
-            planned.message,
-            base.ledger.version + 1,
-            planned.idempotency_key,
-            {t.identity: (t.version, t.branch, t.rows) for t in tables},
-            planned.request_digest,
-        )
-        for parent, planned, tables in zip(parents, sidecar.commits, published, strict=False)
-    ]

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from omnigraph.history.manifest import Commit
 from omnigraph.storage.tables import StagedWrite, Tables, TableSnapshot
+from omnigraph.writes.options import NO_OPTIONS, CommitOptions
 from omnigraph.writes.view import View
 
 
@@ -56,8 +57,8 @@ class WriteRequest:
         prepare: Gives the changes by the type's name, validated, on one state of the branch. It
             runs again when another writer was faster, if the write may be repeated.
         may_repeat: The write means the same on a newer state of the branch.
-        if_commit: Write only if this is the branch's head.
-        idempotency_key: A second write with the same key on the branch gives the first's commit.
+        options: What the caller says about the commit.
+        writer: Which kind of write it is, for the log of recoveries.
         request_digest: What tells a repeated request from another one with the same key.
         is_long: It takes seconds to prepare.
         merged: The commit that is merged, which becomes the second parent of the new one. There is
@@ -67,10 +68,7 @@ class WriteRequest:
     branch: str
     prepare: Callable[[View], Mapping[str, Change]]
     may_repeat: bool
-    actor: str | None = None
-    message: str | None = None
-    if_commit: str | None = None
-    idempotency_key: str | None = None
+    options: CommitOptions = NO_OPTIONS
     writer: str = "write"
     request_digest: str | None = None
     is_long: bool = False

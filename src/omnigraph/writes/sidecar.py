@@ -6,7 +6,9 @@ the effect lock is held belongs to a writer that died, or that has lost its leas
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, convert, to_builtins
@@ -14,7 +16,8 @@ from msgspec.json import encode
 from msgspec.structs import asdict, replace
 
 from omnigraph.errors import RecoveryRequired
-from omnigraph.history.manifest import TableIdentity
+from omnigraph.history.manifest import Commit, PublishedTable, TableIdentity
+from omnigraph.history.store import BranchState
 from omnigraph.storage.table_ref import TableRef
 
 if TYPE_CHECKING:
@@ -172,3 +175,34 @@ def read_sidecar(objects: Objects, path: str) -> Sidecar | None:
             " written it: use that one, or look at the tables it names before you delete it",
             operation_id=path.rsplit("/", 1)[-1].removesuffix(".json"),
         ) from error
+
+
+def as_published(table: SidecarTable) -> PublishedTable:
+    """A table of a sidecar, which has been committed, as the manifest will have it."""
+    assert table.version is not None and table.rows is not None
+    return PublishedTable(
+        table.table, table.key, table.path, table.version, table.branch, table.rows
+    )
+
+
+def planned_commits(
+    sidecar: Sidecar, base: BranchState, published: Sequence[Sequence[PublishedTable]]
+) -> list[Commit]:
+    """The commits that a sidecar announced, with the tables that each of them has published."""
+    time = dt.datetime.now(dt.UTC)
+    parents = [base.head, *(planned.id for planned in sidecar.commits)]
+    return [
+        Commit(
+            planned.id,
+            (parent,) if planned.merged is None else (parent, planned.merged),
+            sidecar.branch,
+            planned.actor,
+            time,
+            planned.message,
+            base.ledger.version + 1,
+            planned.idempotency_key,
+            {t.identity: (t.version, t.branch, t.rows) for t in tables},
+            planned.request_digest,
+        )
+        for parent, planned, tables in zip(parents, sidecar.commits, published, strict=False)
+    ]

@@ -33,6 +33,7 @@ from omnigraph.storage.staged import ROWS_PER_FRAGMENT
 from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, TableRef, TableSnapshot
 from omnigraph.writes.digests import request_digest
 from omnigraph.writes.mutate import MutationResult, TypeCounts
+from omnigraph.writes.options import CommitOptions
 from omnigraph.writes.protocol import write
 from omnigraph.writes.request import Change, TableOutcome, WriteRequest
 from omnigraph.writes.vectors import embedded
@@ -53,38 +54,30 @@ class GivenEmbedding(TextEmbedding):
         return self.given
 
 
-@dataclass(frozen=True)
-class FillOptions:
-    """What to fill, and what is noted about it.
-
-    Attributes:
-        types: Only these node and edge types; None is all.
-        branch: Where.
-        actor: Who does it.
-        message: What for.
-        if_commit: Only if this is the branch's head.
-        idempotency_key: Makes a repeated call give the first one's commit.
-    """
-
-    types: Sequence[str] | None = None
-    branch: str = "main"
-    actor: str | None = None
-    message: str | None = None
-    if_commit: str | None = None
-    idempotency_key: str | None = None
-
-
 def fill_vectors(
     repository: Repository,
     settings: Settings,
     embedder: Embedder,
-    options: FillOptions,
+    names: Sequence[str] | None,
+    branch: str,
+    options: CommitOptions,
     progress: Progress,
 ) -> MutationResult:
-    """Fill vectors; see `Graph.embed`."""
-    types = _types(repository.catalog, options.types)
+    """Fill vectors; see `Graph.embed`.
+
+    Args:
+        repository: The graph.
+        settings: Its settings.
+        embedder: What makes the vectors.
+        names: Only these node and edge types; None is all.
+        branch: Where.
+        options: What the caller says about the commit.
+        progress: Is called with how far it is.
+    """
+    types = _types(repository.catalog, names)
     filling = _Filling(repository, GivenEmbedding(settings, embedder), types, progress)
-    return filling.run(options)
+    digest = request_digest(options.idempotency_key, "embed", repr(names))
+    return filling.run(branch, options, digest)
 
 
 def _types(catalog: Catalog, names: Sequence[str] | None) -> list[NodeType | EdgeType]:
@@ -129,18 +122,15 @@ class _Filling:
     #: The protocol has what was written: it may become part of the graph at any later time.
     _handed: bool = False
 
-    def run(self, options: FillOptions) -> MutationResult:
+    def run(self, branch: str, options: CommitOptions, digest: str | None) -> MutationResult:
         request = WriteRequest(
-            options.branch,
+            branch,
             self._prepare,
             True,
-            options.actor,
-            options.message,
-            options.if_commit,
-            options.idempotency_key,
+            options,
             writer="embed",
             is_long=True,
-            request_digest=request_digest(options.idempotency_key, "embed", repr(options.types)),
+            request_digest=digest,
         )
         try:
             made = write(self.repository, request)
@@ -151,7 +141,7 @@ class _Filling:
         catalog = self.repository.catalog
         return MutationResult(
             made.commit,
-            options.branch,
+            branch,
             {name: counts[name] for name in catalog.nodes if name in counts},
             {name: counts[name] for name in catalog.edges if name in counts},
             made.repeated,

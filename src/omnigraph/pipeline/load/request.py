@@ -113,7 +113,7 @@ def _with_digest(given: Input, options: LoadOptions, *content: Content) -> LoadO
         # What comes through a pipe can be read once.
         return options
     how = repr((options.mode, given.format, given.type, sorted((given.columns or {}).items())))
-    digest = request_digest(options.idempotency_key, "load", how, *content)
+    digest = request_digest(options.commit.idempotency_key, "load", how, *content)
     return replace(options, request_digest=digest)
 
 

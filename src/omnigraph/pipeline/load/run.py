@@ -38,6 +38,7 @@ from omnigraph.settings import Settings
 from omnigraph.storage.bulk import WrittenFile, delete_files, move_files, stage_files
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.tables import StagedWrite, TableRef, Tables, TableSnapshot
+from omnigraph.writes.options import NO_OPTIONS, CommitOptions
 from omnigraph.writes.protocol import write
 from omnigraph.writes.request import Change, TableOutcome, WriteRequest
 from omnigraph.writes.rules.cardinality import is_bounded
@@ -130,10 +131,7 @@ class LoadOptions:
     Attributes:
         mode: `append`, `merge` or `overwrite`.
         branch: Where to.
-        actor: Who loads.
-        message: What for.
-        idempotency_key: Makes a repeated load give the first one's commit.
-        if_commit: Load only if this is the branch's head.
+        commit: What the caller says about the commit.
         max_errors: Lines with so many faults may be left out.
         rejects: A folder for lines that are wrong.
         request_digest: What tells a repeated load from another one with the same key.
@@ -141,10 +139,7 @@ class LoadOptions:
 
     mode: str = "merge"
     branch: str = "main"
-    actor: str | None = None
-    message: str | None = None
-    idempotency_key: str | None = None
-    if_commit: str | None = None
+    commit: CommitOptions = NO_OPTIONS
     max_errors: int = 0
     rejects: Path | None = None
     request_digest: str | None = None
@@ -230,10 +225,7 @@ class Loading:
             options.branch,
             self._prepare,
             options.mode != "overwrite",
-            options.actor,
-            options.message,
-            options.if_commit,
-            options.idempotency_key,
+            options.commit,
             writer="load",
             is_long=True,
             request_digest=options.request_digest,

@@ -23,6 +23,7 @@ from omnigraph.pipeline.spark.source_writer import OmnigraphWriter, writable
 from omnigraph.settings import Settings
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LockTimes
+from omnigraph.writes.options import CommitOptions
 
 #: The options of a read, and of a write.
 READ_OPTIONS = ("path", "type", "branch", "commit", "columns", "where")
@@ -72,15 +73,13 @@ class OmnigraphDataSource(DataSource):
             type = given.need("type")
             check_type(repository.catalog, type, "the DataFrame", given=True)
             repository.history.check_branch(branch)
-            options = LoadOptions(
-                mode,
-                branch,
+            commit = CommitOptions(
                 given.get("actor"),
                 given.get("message"),
-                given.get("idempotency_key"),
                 given.get("if_commit"),
+                given.get("idempotency_key"),
             )
-            return OmnigraphWriter(repository, settings, type, options)
+            return OmnigraphWriter(repository, settings, type, LoadOptions(mode, branch, commit))
 
     def _pin(self) -> Pinned:
         given = _Options(self.options, READ_OPTIONS)
