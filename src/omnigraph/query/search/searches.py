@@ -25,9 +25,10 @@ from omnigraph.language.query.expressions import (
 )
 from omnigraph.query.frames import Frame
 from omnigraph.query.images import Positions
-from omnigraph.query.search.ascending import common
 from omnigraph.query.search.ranking import ranked
-from omnigraph.query.search.texts import Text, Texts
+from omnigraph.query.search.sorted_sets import common
+from omnigraph.query.search.text_query import Mode
+from omnigraph.query.search.texts import Texts, TextSearch
 from omnigraph.query.search.vectors import Nearness
 from omnigraph.query.searched import GetEmbedder, Meaning, Share, function_of
 from omnigraph.query.source import Source
@@ -39,7 +40,7 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
-_MODES: Mapping[str, Any] = {"search": "any", "match_text": "phrase", "fuzzy": "fuzzy"}
+_MODES: Mapping[str, Mode] = {"search": "any", "match_text": "phrase", "fuzzy": "fuzzy"}
 
 
 class Searches(Struct, dict=True):
@@ -50,7 +51,7 @@ class Searches(Struct, dict=True):
     meanings: Mapping[str, Meaning]
     embedder: GetEmbedder | None = None
     #: What is known about each search, by name and type.
-    _found: dict[tuple[str, str], Text] = field(default_factory=dict)
+    _text_searches: dict[tuple[str, str], TextSearch] = field(default_factory=dict)
     _nearness: dict[tuple[str, str], Nearness] = field(default_factory=dict)
     #: The vectors of the texts that `nearest` was given, by text and size.
     _vectors: dict[tuple[str, int], Floats] = field(default_factory=dict)
@@ -184,18 +185,20 @@ class Searches(Struct, dict=True):
 
     # --- texts and vectors ---
 
-    def _text(self, name: str, meaning: TextMatch | Rank, type: str) -> Text | None:
-        """What is known about a text query; None when there is no text to look for."""
+    def _text(self, name: str, meaning: TextMatch | Rank, type: str) -> TextSearch | None:
+        """What is known about a text search; None when there is no text to look for."""
         wanted = value(meaning.query, self.given)
         if wanted is None:
             return None
-        if (name, type) not in self._found:
-            mode, edits = _MODES.get(meaning.function, "any"), 1
+        if (name, type) not in self._text_searches:
+            edits = 1
             if isinstance(meaning, TextMatch) and meaning.edits is not None:
                 edits = _whole(meaning.edits, self.given, "the edit distance", 0, 2)
             column = meaning.property.property
-            self._found[name, type] = self._texts.query(type, column, str(wanted), mode, edits)
-        return self._found[name, type]
+            mode = _MODES.get(meaning.function, "any")
+            search = self._texts.search(type, column, str(wanted), mode, edits)
+            self._text_searches[name, type] = search
+        return self._text_searches[name, type]
 
     def _matches(
         self, name: str, meaning: TextMatch, type: str, positions: Positions
