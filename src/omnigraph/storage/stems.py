@@ -24,10 +24,10 @@ def stems(words: Sequence[str], *, stop_words: bool = True) -> list[str | None]:
     # Here, since queries import this module, and few of them search for words.
     from lance import tokenize
 
-    found: list[str | None] = []
+    stemmed: list[str | None] = []
     for start in range(0, len(words), _BATCH):
         batch = words[start : start + _BATCH]
         tokens = tokenize(" ".join([_FIRST, *batch]), remove_stop_words=stop_words)
         by_place = {token.position: token.text for token in tokens}
-        found += [by_place.get(place) for place in range(1, len(batch) + 1)]
-    return found
+        stemmed += [by_place.get(place) for place in range(1, len(batch) + 1)]
+    return stemmed

@@ -32,7 +32,7 @@ _NOT_PLAIN = r"[[\p{L}\p{M}\p{N}\p{Alphabetic}\p{Cn}]&&[^\x00-\x7F\x{FE00}-\x{FE
 def not_plain(column: str) -> str:
     """The predicate of rows whose text an index may split in another way than the tokenizer."""
     name = quoted(column)
-    # Nearly all texts of a plain table are told by their lengths, several times faster.
+    # Comparing lengths is several times faster, and enough for nearly all English texts.
     is_ascii = f"octet_length({name}) = character_length({name})"
     return f"not ({is_ascii}) and regexp_like({name}, '{_NOT_PLAIN}')"
 

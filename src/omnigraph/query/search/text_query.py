@@ -73,8 +73,8 @@ class TextQuery:
         """For each term, whether a text of ASCII characters can have it."""
         # An accented word may have a stop word's token, which no plain word has.
         plain = [word if word.isascii() else "" for word in self.words]
-        found = stems([word or "the" for word in plain])
-        return [stem == term for stem, term in zip(found, self.terms, strict=True)]
+        plain_stems = stems([word or "the" for word in plain])
+        return [stem == term for stem, term in zip(plain_stems, self.terms, strict=True)]
 
 
 def is_single(token: str) -> bool:

@@ -73,7 +73,7 @@ def words_in(text: str) -> list[Word]:
 
 def tokens_of(words: Sequence[Word]) -> list[Tokens]:
     """The tokens of each of some words."""
-    found: list[Tokens] = [_without_stem(word) for word in words]
+    tokens: list[Tokens] = [_without_stem(word) for word in words]
     for is_plain in (True, False):
         some = [
             place
@@ -82,8 +82,8 @@ def tokens_of(words: Sequence[Word]) -> list[Tokens]:
         ]
         stemmed = stems([words[place].text for place in some], stop_words=is_plain)
         for place, stem in zip(some, stemmed, strict=True):
-            found[place] = (stem,)
-    return found
+            tokens[place] = (stem,)
+    return tokens
 
 
 def tokens_of_pieces(pieces: Sequence[str]) -> list[Tokens]:
