@@ -1,4 +1,4 @@
-"""The walks through the code in CONTRIBUTING.md: every file and function that they name is there."""
+"""The walks in CONTRIBUTING.md: every file and function that they name is there."""
 
 from __future__ import annotations
 
