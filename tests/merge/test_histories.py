@@ -50,6 +50,16 @@ FOUND: dict[str, list[Step]] = {
         ("edit", 1, [(19, 0, 58), (56, 2, 54)]),
         ("merge", 3, 1, 21),
     ],
+    # It was merged right, and compared wrongly: two conflicts about one end of an edge.
+    "an edge has lost an end of which nobody knows the base": [
+        ("edit", 1, [(0, 0, 26)]),
+        ("edit", 2, [(2, 3, 8)]),
+        ("edit", 1, [(9, 0, 24)]),
+        ("edit", 2, [(45, 1, 26)]),
+        ("merge", 2, 1, 22),
+        ("merge", 1, 2, 19, 1),
+        ("merge", 2, 1, 59),
+    ],
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.errors import ReadSetConflict
-from tests.simulation.operations import Assign, Create, Drop, Insert, Operation
+from tests.simulation.operations import Assign, Count, Create, Drop, Insert, Operation
 from tests.simulation.run import Record, Run, Script, Template
 from tests.simulation.seeds import simulate
 
@@ -47,6 +47,23 @@ def test_a_write_that_lost_its_fork_with_its_lease_is_repeated(
     run = after_others(template, Insert("slow", "two", person="s"), point, other)
     answer = record_of(run, "slow").answer
     assert answer is not None and answer.commit is not None
+
+
+def test_a_write_is_repeated_that_a_writer_without_a_lease_was_in_the_way_of(
+    template: Template,
+) -> None:
+    plans = {"slow": [Insert("slow", "two", person="s")], "other": [Count("other", "two")]}
+    turns = [
+        ("slow", "write.table_committing"),
+        ("other", "write.tiers_merged"),
+        ("slow", "write.confirmed"),
+        ("other", ""),
+        ("slow", ""),
+    ]
+    run = simulate(0, template, Script(plans, turns))
+    for name in plans:
+        answer = record_of(run, name).answer
+        assert answer is not None and answer.commit is not None
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,11 @@ def _repeated(repository: Repository, request: WriteRequest, may_repeat: bool) -
                 earlier = earlier_result(repository, request, now)
                 if earlier is not None:
                     return earlier
-                raise stale.conflict from None
+                # If nothing was published, what it has read still holds: a writer that had lost its
+                # lease was in the way, and what it did is undone.
+                is_as_read = (now.identity, now.head) == (base.identity, base.head)
+                if too_late or not is_as_read:
+                    raise stale.conflict from None
         time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.002 * 2**attempt)))
     raise AssertionError("unreachable")
 
