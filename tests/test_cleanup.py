@@ -24,7 +24,7 @@ from omnigraph.graph import Graph, init, open
 from omnigraph.query import shapes
 from omnigraph.storage.kept import map_arrays
 from omnigraph.storage.references import References
-from omnigraph.writes import signs
+from omnigraph.writes import heartbeat
 from tests.leftover_files import age, all_files, everything, listing, unreferenced
 from tests.patience import PATIENCE, wait_until
 
@@ -338,7 +338,7 @@ def test_a_write_that_loses_its_files_starts_over(place: str) -> None:
             if not times:
                 times.append(other.cleanup(confirm=True, leftovers_older_than=NOW).files)
 
-        for point in ("load.settled", "write.prepared"):
+        for point in ("load.merged", "write.prepared"):
             times.clear()
             with failpoints.active(point, clean):
                 load(graph, 2, 9, mode="merge")
@@ -412,12 +412,12 @@ def test_nothing_younger_than_a_writer_that_gives_signs_of_life_goes(place: str)
         young = unreferenced(place) - old
         age(place, 2 * DAY)
         # A writer began three days ago, and gave its last sign just now.
-        sign = f"{signs.SCRATCH}/{new_ulid(time.time() - 3 * DAY)}/{signs.SIGN}"
+        sign = f"{heartbeat.SCRATCH}/{new_ulid(time.time() - 3 * DAY)}/{heartbeat.HEARTBEAT}"
         graph._repository.objects.write(sign, b"")
         for span in (timedelta(days=1), NOW):
             graph.cleanup(confirm=True, leftovers_older_than=span)
             assert unreferenced(place) == young | {sign}
-        os.utime(f"{place}/{sign}", (0, time.time() - signs.LASTS - 1))
+        os.utime(f"{place}/{sign}", (0, time.time() - heartbeat.LASTS - 1))
         assert graph.cleanup().files == 0
         graph.cleanup(confirm=True, leftovers_older_than=NOW)
     assert unreferenced(place) == set()
@@ -430,7 +430,7 @@ def test_a_load_whose_folder_is_young_keeps_what_is_younger_than_itself(place: s
         age(place, 2 * DAY)
         left = unreferenced(place)
         begun = new_ulid(time.time() - 3 * DAY)
-        graph._repository.objects.write(f"{signs.SCRATCH}/{begun}/keys-0-abc", b"")
+        graph._repository.objects.write(f"{heartbeat.SCRATCH}/{begun}/keys-0-abc", b"")
         assert graph.cleanup().files == 0
         age(place, 2 * DAY)
         assert graph.cleanup().files == len(left) + 1
@@ -442,18 +442,20 @@ def test_a_short_write_gives_no_sign_and_a_long_one_takes_it_back(
     place = tmp_path / "graph"
     with init(place, "node P { name: String @key }") as graph:
         graph.load({"P": [{"name": "a"}]}, engine="local")
-        assert not (place / signs.SCRATCH).exists()
-        monkeypatch.setattr(signs, "PULSE", 0.01)
-        monkeypatch.setattr(signs, "_pulse", signs._Pulse())
+        assert not (place / heartbeat.SCRATCH).exists()
+        monkeypatch.setattr(heartbeat, "INTERVAL", 0.01)
+        monkeypatch.setattr(heartbeat, "_pulse", heartbeat._Pulse())
         seen: list[Path] = []
 
         def wait() -> None:
-            wait_until(lambda: any((place / signs.SCRATCH).glob(f"*/{signs.SIGN}")), "no sign")
-            seen.extend((place / signs.SCRATCH).glob(f"*/{signs.SIGN}"))
+            wait_until(
+                lambda: any((place / heartbeat.SCRATCH).glob(f"*/{heartbeat.HEARTBEAT}")), "no sign"
+            )
+            seen.extend((place / heartbeat.SCRATCH).glob(f"*/{heartbeat.HEARTBEAT}"))
 
         with failpoints.active("write.prepared", wait):
             graph.load({"P": [{"name": "b"}]}, engine="local")
-        assert seen and not list((place / signs.SCRATCH).iterdir())
+        assert seen and not list((place / heartbeat.SCRATCH).iterdir())
 
 
 # --- any life ---

@@ -34,7 +34,7 @@ POINTS: dict[str, str] = {
     "write.finished": "write: the sidecar is gone, the lock is still held",
     "load.staged": "load: the rows are staged, nothing that needs all of them is checked",
     "load.checked": "load: everything is checked, faults are not told yet",
-    "load.settled": "load: all files are written, the protocol does not have them yet",
+    "load.merged": "load: all files are written, the protocol does not have them yet",
     "merge.compared": "merge: what changed on their side is known, nothing is merged",
     "merge.combined": "merge: the rows are merged and checked, nothing is staged",
     "tasks.merged": "merge in tasks: all buckets are written, no rule about them is checked",

@@ -415,7 +415,7 @@ def limits(way: str) -> Iterator[None]:
         if way in ("columns_by_value", "kept_columns"):
             # Columns are kept as numbers of their values, and in order, from the first time on.
             _set(patch, images, _OFTEN=0, _SOUGHT=0, _REPEATED=0)
-            _set(patch, texts, _FOUND=1e-9)
+            _set(patch, texts, _HITS_PER_TEXT=1e-9)
         yield
 
 

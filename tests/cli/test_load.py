@@ -350,7 +350,7 @@ def interrupt() -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("point", ["load.staged", "load.checked", "load.settled", "write.prepared"])
+@pytest.mark.parametrize("point", ["load.staged", "load.checked", "load.merged", "write.prepared"])
 def test_ctrl_c_writes_nothing(run: Run, graph: Graph, point):
     write("a.jsonl", person("Bo"))
     commit = graph.snapshot().commit

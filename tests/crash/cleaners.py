@@ -9,7 +9,7 @@ from pathlib import Path
 from omnigraph import failpoints
 from omnigraph.graph import open
 from omnigraph.maintenance import cleanup
-from omnigraph.writes import signs
+from omnigraph.writes import heartbeat
 from tests.crash import loads
 
 NOW = timedelta(0)
@@ -36,7 +36,7 @@ def index_with(place: str) -> None:
 
 def load_slowly(place: str, source: str, mode: str, folder: str, pulse: float) -> None:
     """Load, and wait with everything staged until the test says to go on."""
-    signs.PULSE = pulse
+    heartbeat.INTERVAL = pulse
     loads.small_parts()
     times = 0
 
@@ -47,6 +47,6 @@ def load_slowly(place: str, source: str, mode: str, folder: str, pulse: float) -
         while not Path(folder, "go").exists():
             time.sleep(0.005)
 
-    with open(place) as graph, failpoints.active("load.settled", wait):
+    with open(place) as graph, failpoints.active("load.merged", wait):
         graph.load(source, mode=loads._mode(mode), engine="local", actor="child")
     Path(folder, "times").write_text(str(times))

@@ -24,7 +24,7 @@ STAGES = {
     "reading and staging": "stage_part",
     "checking": "check_bucket",
     "finding faults": "locate",
-    "merging": "settle",
+    "merging": "merge_part",
 }
 Function = Callable[[Any], Any]
 #: Is given what a task does and the task, and does it, or something else.

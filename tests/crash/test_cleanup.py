@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.graph import open
-from omnigraph.writes import signs
+from omnigraph.writes import heartbeat
 from tests.crash import cleaners, loads
 from tests.crash.children import KILLED, run_child, start_child
 from tests.crash.cleaners import NOW
@@ -19,7 +19,7 @@ from tests.storage.children import wait_for
 #: Loads that die, one after the other, each where another kind of leftover is made.
 DEATHS = [
     ("merge", "main", "load.staged", 0),
-    ("merge", "draft", "load.settled", 0),
+    ("merge", "draft", "load.merged", 0),
     ("overwrite", "main", "write.prepared", 0),
     ("merge", "draft", "write.forked", 1),
     ("merge", "main", "write.table_committed", 1),
@@ -104,7 +104,7 @@ def test_a_killed_cleanup_leaves_a_sound_graph_and_the_next_one_goes_on(
 def test_a_load_in_another_process_succeeds_while_its_files_are_staged(
     mode: str, pulse: float, tmp_path: Path
 ) -> None:
-    """Without a sign of life it loads again what it has lost; with one it loses nothing."""
+    """Without a heartbeat it loads again what it has lost; with one it loses nothing."""
     place = str(tmp_path / "graph")
     loads.make_graph(place)
     source = loads.write_input(tmp_path)
@@ -136,5 +136,5 @@ def test_a_load_in_another_process_succeeds_while_its_files_are_staged(
 
 
 def wait_for_sign(place: str) -> None:
-    folder = Path(place, signs.SCRATCH)
-    wait_until(lambda: any(folder.glob(f"*/{signs.SIGN}")), "the load gives no sign of life")
+    folder = Path(place, heartbeat.SCRATCH)
+    wait_until(lambda: any(folder.glob(f"*/{heartbeat.HEARTBEAT}")), "no heartbeat")

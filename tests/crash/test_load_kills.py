@@ -47,7 +47,7 @@ def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 #: Where it makes a difference whether a load replaces all, and whether it forks tables.
-_DIFFERENT = ("load.settled", "write.armed", "write.table_committed", "write.published")
+_DIFFERENT = ("load.merged", "write.armed", "write.table_committed", "write.published")
 
 
 @pytest.mark.parametrize(

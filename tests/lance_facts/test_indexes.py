@@ -111,13 +111,13 @@ def test_full_text_without_an_index_finds_words_and_phrases(tmp_path):
     assert found(table, PhraseQuery("red fox", "text")) == ["r1"]
 
 
-# storage/fuzzy.py is there because of this. When it fails, that module may go.
+# TextIndex leaves rows that no index covers to postings, for this reason among others.
 def test_fuzzy_search_without_an_index_finds_nothing(tmp_path):
     table = create(tmp_path / "t", rows(1))
     assert found(table, MatchQuery("rad", "text", fuzziness=1)) == []
 
 
-# TableSnapshot.search gives a number for this reason, although Lance documents None as "auto".
+# TableSnapshot.search passes a number for this reason, although Lance documents None as "auto".
 def test_fuzziness_none_is_not_fuzzy(tmp_path):
     table = create(tmp_path / "t", rows(1))
     made = build(table, index(table, "text", "INVERTED"))
@@ -125,12 +125,22 @@ def test_fuzziness_none_is_not_fuzzy(tmp_path):
     assert found(made, MatchQuery("rad", "text", fuzziness=auto)) == []
 
 
-# fuzzy.stems is there because of this.
-def test_a_fuzzy_query_is_not_stemmed_but_the_index_is(tmp_path):
-    table = create(tmp_path / "t", rows(1))
+# TextIndex looks for stems, and not with a fuzziness of 0.
+def test_a_fuzzy_query_is_stemmed_only_without_edits(tmp_path):
+    table = create(tmp_path / "t", rows(1, text="courses of fox"))
     made = build(table, index(table, "text", "INVERTED"))
-    assert found(made, MatchQuery("foxes", "text")) == ["r1"]
-    assert found(made, MatchQuery("foxes", "text", fuzziness=1)) == []
+    assert found(made, MatchQuery("courses", "text")) == ["r1"]
+    assert found(made, MatchQuery("coursesx", "text", fuzziness=1)) == []
+    assert found(made, MatchQuery("cours", "text", fuzziness=1)) == ["r1"]
+    assert found(made, MatchQuery("cours", "text", fuzziness=0)) == []
+
+
+# TextIndex answers for texts of plain letters only. When it fails, it may answer for more.
+def test_words_are_stemmed_before_they_lose_their_accents(tmp_path):
+    table = create(tmp_path / "t", rows(1, text="résumé"), rows(2, text="図書館"))
+    made = build(table, index(table, "text", "INVERTED"))
+    assert found(made, MatchQuery("resume", "text")) == []
+    assert found(made, MatchQuery("図書", "text")) == []
 
 
 # TableSnapshot.search raises the number of similar words for this reason.

@@ -13,7 +13,7 @@ import omnigraph
 from omnigraph import Graph, LoadError
 from omnigraph.pipeline.load import inputs, merging, staging
 from omnigraph.pipeline.load import run as loading
-from omnigraph.pipeline.scratch import Site
+from omnigraph.pipeline.scratch import TaskContext
 
 SCHEMA = """
 node Person { name: String @key }
@@ -90,13 +90,13 @@ def test_faults_are_told_with_their_lines(graph, tmp_path):
 
 def test_new_rows_are_written_once(graph, tmp_path, monkeypatch):
     waiting: list[str] = []
-    put = Site.put
+    put = TaskContext.put
 
-    def spy(self: Site, name: str, value: object) -> str:
+    def spy(self: TaskContext, name: str, value: object) -> str:
         waiting.append(name)
         return put(self, name, value)
 
-    monkeypatch.setattr(Site, "put", spy)
+    monkeypatch.setattr(TaskContext, "put", spy)
     load(graph, tmp_path, knows("a", "b"), knows("a", "c"))
     assert "rows-Knows" not in waiting
     load(graph, tmp_path, knows("b", "b"), knows("b", "c", id="x"))
@@ -161,13 +161,13 @@ def test_rows_of_parquet_into_an_empty_table_need_no_scratch_copies(
     empty, tmp_path, monkeypatch, mode
 ):
     names: list[str] = []
-    put = Site.put
+    put = TaskContext.put
 
-    def spy(self: Site, name: str, value: object) -> str:
+    def spy(self: TaskContext, name: str, value: object) -> str:
         names.append(name)
         return put(self, name, value)
 
-    monkeypatch.setattr(Site, "put", spy)
+    monkeypatch.setattr(TaskContext, "put", spy)
     empty.load(parts(tmp_path, [("a", 1), ("b", 2)], [("c", 3)]), mode=mode)
     assert people(empty) == ["a1", "b2", "c3"]
     assert not [name for name in names if name.startswith(("rows-", "lines-", "bad-"))]

@@ -12,7 +12,7 @@ import omnigraph
 from omnigraph import failpoints
 from omnigraph.errors import StorageError
 from omnigraph.pipeline.load import run as load
-from omnigraph.writes.signs import SCRATCH
+from omnigraph.writes.heartbeat import SCRATCH
 
 SCHEMA = """
 node Person { name: String @key  email: String?  @unique(email) }

@@ -24,9 +24,8 @@ from omnigraph.language.schema.arrow import table_schema
 from omnigraph.maintenance.indexes import IndexChange
 from omnigraph.query import images
 from omnigraph.query.images import TableImage
-from omnigraph.query.search import pieces, postings, reading, texts, vectors
-from omnigraph.query.search.texts import TextColumn
-from omnigraph.query.search.words import Words
+from omnigraph.query.search import postings, reading, texts, tokenizer, vectors
+from omnigraph.query.search.texts import TextColumn, Texts
 from omnigraph.storage.tables import IndexSpec
 from omnigraph.writes.protocol import write
 from omnigraph.writes.request import WriteRequest
@@ -276,9 +275,9 @@ def last_image(graph: Graph) -> TableImage:
 def force(monkeypatch: pytest.MonkeyPatch, kept: bool) -> None:
     """Make postings for every search, or for none."""
     if kept:
-        monkeypatch.setattr(texts, "_FOUND", 1e-9)
+        monkeypatch.setattr(texts, "_HITS_PER_TEXT", 1e-9)
     else:
-        monkeypatch.setattr(postings, "_MOST", -1)
+        monkeypatch.setattr(Texts, "_build", lambda *_: None)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -311,7 +310,7 @@ def test_large_tables_are_searched_in_the_same_way(graph, indexed, kept, monkeyp
     force(monkeypatch, kept)
     monkeypatch.setattr(reading, "_SMALL", 7)
     monkeypatch.setattr(images, "_SMALL", 7)
-    monkeypatch.setattr(pieces, "_BYTES", 60)
+    monkeypatch.setattr(tokenizer, "_BYTES", 60)
     monkeypatch.setattr(vectors, "_NUMBERS", 10)
     if not kept:
         monkeypatch.setattr(vectors, "_MOST", 0)
@@ -353,13 +352,13 @@ def test_an_index_finds_rows_until_it_has_found_many(graph):
 
 def test_threads_make_postings_once(graph, monkeypatch):
     docs(graph, *(f"fox {n}" for n in range(64)))
-    made, real = [], postings.make
+    made, real = [], postings.build_postings
 
     def counted(*args: Any) -> Any:
         made.append(1)
         return real(*args)
 
-    monkeypatch.setattr(texts, "make", counted)
+    monkeypatch.setattr(texts, "build_postings", counted)
     found: list[int] = []
     threads = [
         threading.Thread(target=lambda: found.append(len(ids(graph, 'search($d.body, "fox")'))))
@@ -427,11 +426,6 @@ def test_texts_that_are_not_ascii_are_split_at_their_marks(graph):
     build_indexes(graph, "Doc")
     after = [ids(graph, f'search($d.body, "{w}")') for w in ("naive", "english", "日本語", "café")]
     assert before == after == [["d0"], ["d1"], ["d1"], ["d2"]]
-
-
-def test_a_word_counts_in_rows_with_many_words(graph):
-    found = Words("fox run").counts(pa.array(["fox Foxes run", None, "", "the fox-run"]))
-    assert found.tolist() == [[2, 1], [0, 0], [0, 0], [1, 1]]
 
 
 # --- patterns ---

@@ -12,7 +12,7 @@ from omnigraph.failpoints import FailpointError
 from omnigraph.graph import Graph, init, open
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
-from omnigraph.writes.signs import SCRATCH
+from omnigraph.writes.heartbeat import SCRATCH
 
 NOW = timedelta(0)
 

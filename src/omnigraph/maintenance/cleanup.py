@@ -5,7 +5,7 @@ time under the effect lock, after another look at what has come to refer to it s
 is killed in between leaves a sound graph, and the next cleanup goes on.
 
 A writer that lives has staged files that nothing refers to either. They are kept because they are
-young, or because the writer gives signs of life: nothing that is younger than a living writer is
+young, or because the writer has a heartbeat: nothing that is younger than a living writer is
 removed. Should one lose its files all the same, it notices before it has any effect.
 """
 
@@ -30,8 +30,8 @@ from omnigraph.storage.leftovers import Leftover, TableLeftovers
 from omnigraph.storage.lock import EffectLock
 from omnigraph.storage.objects import Objects, StoredFile
 from omnigraph.writes.audit import TABLE as RECOVERIES
+from omnigraph.writes.heartbeat import HEARTBEAT, LASTS, SCRATCH
 from omnigraph.writes.sidecar import list_sidecars
-from omnigraph.writes.signs import LASTS, SCRATCH, SIGN
 
 #: So many files are removed before others get the lock.
 _PORTION = 500
@@ -218,7 +218,7 @@ def _told(name: str, leftovers: Sequence[Leftover]) -> CleanedPlace:
 def _until(objects: Objects, seconds: float) -> float:
     """The moment before which leftovers are old: none is younger than a writer that may live.
 
-    A writer may live while something in its folder is young, or its last sign of life is.
+    A writer may live while something in its folder is young, or its last heartbeat is.
     """
     now = time.time()
     folders: dict[str, list[StoredFile]] = {}
@@ -227,8 +227,8 @@ def _until(objects: Objects, seconds: float) -> float:
     begun = [now - seconds]
     for name, files in folders.items():
         newest = max(file.modified for file in files)
-        signs = any(file.path.endswith(f"/{name}/{SIGN}") for file in files)
-        if newest > now - seconds or (signs and newest > now - LASTS):
+        beats = any(file.path.endswith(f"/{name}/{HEARTBEAT}") for file in files)
+        if newest > now - seconds or (beats and newest > now - LASTS):
             # Its clock may differ from that of the storage.
             begun.append(_moment(name, files) - LASTS)
     return min(begun)

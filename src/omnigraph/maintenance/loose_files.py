@@ -11,8 +11,8 @@ from omnigraph.storage.kept import map_arrays
 from omnigraph.storage.leftovers import UNFINISHED, Leftover
 from omnigraph.storage.lock import LOCK_FOLDER
 from omnigraph.storage.objects import StoredFile
+from omnigraph.writes.heartbeat import SCRATCH
 from omnigraph.writes.sidecar import FOLDER as SIDECARS
-from omnigraph.writes.signs import SCRATCH
 
 #: Where queries keep the shapes of edge tables, and columns.
 _CACHE = "__cache"

@@ -29,11 +29,11 @@ from omnigraph.merge.changes import (
     joined,
 )
 from omnigraph.merge.combine import OurRows, Sides, merged_rows, uris
-from omnigraph.merge.divided import FRESH, MergeSite, TablePlan, Type, marked
+from omnigraph.merge.divided import FRESH, MergeContext, TablePlan, Type, marked
 from omnigraph.merge.rows import RowChanges, across, with_ids, without_ids
 from omnigraph.merge.three_way import RowConflict, Side, ids_to_merge
 from omnigraph.pipeline.engine import check_wanted
-from omnigraph.pipeline.scratch import Site, packed, unpacked
+from omnigraph.pipeline.scratch import TaskContext, packed, unpacked
 from omnigraph.storage.bulk import WrittenFile, write_files
 from omnigraph.storage.change_parts import PLACES
 from omnigraph.storage.changes import changes_of
@@ -66,7 +66,7 @@ class BucketTask:
         given: Values that settle broken rules, by id and column.
     """
 
-    merge: MergeSite
+    merge: MergeContext
     type: str
     bucket: int
     steps: tuple[tuple[str, ...], ...] = ()
@@ -201,7 +201,7 @@ def _found(task: BucketTask, type: Type, table: TableSnapshot, ids: pa.Array) ->
     return with_ids(_tables(task.merge.site, task.ours, schema.empty_table()), ids)
 
 
-def _check(site: Site, delta: TableDelta, table: TableSnapshot, made: MergedBucket) -> None:
+def _check(site: TaskContext, delta: TableDelta, table: TableSnapshot, made: MergedBucket) -> None:
     """Check the values of merged rows, and leave their keys for the rules about several rows."""
     type = delta.type
     broken = Violations(most=MOST_LISTED)
@@ -217,7 +217,7 @@ def _check(site: Site, delta: TableDelta, table: TableSnapshot, made: MergedBuck
         made.edges = site.put(f"edges-{type.name}", packed(ends))
 
 
-def _tables(site: Site, paths: Sequence[str], none: pa.Table) -> pa.Table:
+def _tables(site: TaskContext, paths: Sequence[str], none: pa.Table) -> pa.Table:
     return pa.concat_tables([none, *(unpacked(site.get(path, bytes)) for path in paths)])
 
 

@@ -18,7 +18,7 @@ from omnigraph.language import EdgeType, NodeType
 from omnigraph.language.types import STRING, ValueType
 from omnigraph.pipeline.engine import check_wanted
 from omnigraph.pipeline.load.key_sets import KeySet, buckets_of
-from omnigraph.pipeline.scratch import Site, packed, unpacked
+from omnigraph.pipeline.scratch import TaskContext, packed, unpacked
 from omnigraph.storage.changes import read_rows
 from omnigraph.storage.tables import TableSnapshot
 from omnigraph.writes.delta import TableDelta
@@ -45,7 +45,7 @@ _IS_NEW = "is new"
 # --- from merged rows to keys ---
 
 
-def keys_of_delta(site: Site, delta: TableDelta, table: TableSnapshot) -> dict[int, str]:
+def keys_of_delta(site: TaskContext, delta: TableDelta, table: TableSnapshot) -> dict[int, str]:
     """Keep the keys of merged rows; returns where those of each bucket are.
 
     Args:
@@ -64,7 +64,7 @@ def keys_of_delta(site: Site, delta: TableDelta, table: TableSnapshot) -> dict[i
 
 
 def _key_sets(
-    site: Site, delta: TableDelta, table: TableSnapshot
+    site: TaskContext, delta: TableDelta, table: TableSnapshot
 ) -> Iterator[tuple[KeySet, pa.Table]]:
     type, rows = delta.type, delta.rows
     old = pa.concat_tables([delta.changed_from, delta.removed])
@@ -97,7 +97,7 @@ def _key_sets(
 class RulesTask:
     """A bucket of keys to check; `keys` is where they are."""
 
-    site: Site
+    site: TaskContext
     keys: tuple[str, ...]
     most: int
 
@@ -251,7 +251,7 @@ class _Staying:
 class LocateTask:
     """Written edges to look through for ends that are missing, by node type."""
 
-    site: Site
+    site: TaskContext
     type: str
     edges: str
     missing: Mapping[str, Sequence[str]]
@@ -289,7 +289,7 @@ class KeysRead:
         column: The column that has the keys; None for a unique group of the first set.
     """
 
-    site: Site
+    site: TaskContext
     sets: tuple[KeySet, ...]
     kept: Mapping[int, Sequence[str]]
     column: str | None
@@ -327,7 +327,7 @@ class KeysRead:
 
 
 def reads_of_checks(
-    site: Site, kept: Mapping[int, Sequence[str]]
+    site: TaskContext, kept: Mapping[int, Sequence[str]]
 ) -> Iterator[tuple[str, KeysRead]]:
     """What the checks have read of our tables, by the type's name."""
 
@@ -351,7 +351,7 @@ def reads_of_checks(
 class IdsRead:
     """The rows with ids that buckets of entities have looked at; `kept` is where these are."""
 
-    site: Site
+    site: TaskContext
     buckets: int
     kept: Mapping[int, str]
     decides_anew: bool = False

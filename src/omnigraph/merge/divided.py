@@ -17,7 +17,7 @@ from omnigraph.merge.changes import RouteKind
 from omnigraph.merge.combine import Settling
 from omnigraph.pipeline.engine import check_wanted
 from omnigraph.pipeline.load.key_sets import buckets_of
-from omnigraph.pipeline.scratch import Site, TableAt, packed
+from omnigraph.pipeline.scratch import TableAt, TaskContext, packed
 from omnigraph.storage.change_parts import Portion, read_places
 from omnigraph.storage.tables import TableSnapshot
 from omnigraph.writes.delta import old_columns, old_schema
@@ -51,7 +51,7 @@ class TablePlan:
 
 
 @dataclass(frozen=True)
-class MergeSite:
+class MergeContext:
     """What every task of a merge has to know.
 
     Attributes:
@@ -62,7 +62,7 @@ class MergeSite:
         writes: Merged rows are written; not for a dry run.
     """
 
-    site: Site
+    site: TaskContext
     plans: Mapping[str, TablePlan]
     settings: Settling
     checks: bool
@@ -83,7 +83,7 @@ class MergeSite:
 class DivideTask:
     """Fragments to divide: those of a step of a plan, or some of our own table."""
 
-    merge: MergeSite
+    merge: MergeContext
     type: str
     step: int | None
     portion: Portion

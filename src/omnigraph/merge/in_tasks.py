@@ -32,12 +32,12 @@ from omnigraph.merge.bucket_rules import (
 from omnigraph.merge.changes import GraphState, compared_columns
 from omnigraph.merge.combine import Combination, Settling, of_row
 from omnigraph.merge.conflicts import Conflict
-from omnigraph.merge.divided import DivideTask, MergeSite, TablePlan, Type, divide, in_buckets
+from omnigraph.merge.divided import DivideTask, MergeContext, TablePlan, Type, divide, in_buckets
 from omnigraph.merge.rows import RowChanges
 from omnigraph.merge.three_way import RowConflict
 from omnigraph.pipeline.engine import Engine, Progress
 from omnigraph.pipeline.load.run import BulkChange
-from omnigraph.pipeline.scratch import Site, TableAt, packed, unpacked
+from omnigraph.pipeline.scratch import TableAt, TaskContext, packed, unpacked
 from omnigraph.storage.bulk import WrittenFile
 from omnigraph.storage.change_parts import Portion, grouped, portions
 from omnigraph.storage.snapshot import READS_PER_LOOKUP
@@ -101,7 +101,7 @@ class InTasks(Combination):
         rows = sum(part.rows for part in changed)
         repository = view.repository
         tables = {t.name: TableAt.of(view.published(t.name)) for t in view.catalog.tables()}
-        site = Site(
+        site = TaskContext(
             str(repository.location),
             view.catalog,
             tables,
@@ -115,7 +115,7 @@ class InTasks(Combination):
             for type in view.catalog.tables()
         }
         alone = structs.replace(settings, work=None)
-        self._site = MergeSite(site, plans, alone, check, work.writes)
+        self._site = MergeContext(site, plans, alone, check, work.writes)
         super().__init__(view, base, theirs, settings)
 
     def _plan(

@@ -21,9 +21,9 @@ from omnigraph.language import Catalog
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.tables import TableRef, Tables, TableSnapshot
-from omnigraph.writes.signs import SCRATCH
+from omnigraph.writes.heartbeat import SCRATCH
 
-__all__ = ["SCRATCH", "Site", "TableAt", "close_tables", "packed", "unpacked"]
+__all__ = ["SCRATCH", "TableAt", "TaskContext", "close_tables", "packed", "unpacked"]
 
 Value = TypeVar("Value")
 #: How many versions of tables a process has open at a time for tasks.
@@ -51,7 +51,7 @@ class TableAt:
 
 
 @dataclass(frozen=True)
-class Site:
+class TaskContext:
     """What every task of a load, or of a merge, has to know.
 
     Attributes:
@@ -139,7 +139,7 @@ def _tables(location: str, folder: str) -> Tables:
 
 
 def close_tables() -> None:
-    """Let go of the tables that `Site.open_at` has opened in this process."""
+    """Let go of the tables that `TaskContext.open_at` has opened in this process."""
     _opened.cache_clear()
     _tables.cache_clear()
 

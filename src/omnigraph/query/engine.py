@@ -61,10 +61,10 @@ class Execution(Struct, dict=True):
         prepared = self.prepared
         self.plan = prepared.plan
         self.searches: Searches | None = None
-        if prepared.meanings:
+        if prepared.calls:
             from omnigraph.query.search.searches import Searches
 
-            self.searches = Searches(self.source, self.given, prepared.meanings, self.embedder)
+            self.searches = Searches(self.source, self.given, prepared.calls, self.embedder)
             self.source = self.source.searched(self.searches)
         self.aggregates = prepared.aggregates
         self.limit = _count(self.plan.limit, self.given)

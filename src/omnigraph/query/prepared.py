@@ -24,7 +24,7 @@ from omnigraph.language.query.plan import Ordering, ReadPlan
 from omnigraph.query.liveness import Kept, kept_after
 from omnigraph.query.planner import Planner
 from omnigraph.query.rewrite import replaced
-from omnigraph.query.searched import Meaning, Searched, SearchNames
+from omnigraph.query.searched import SearchCall, Searched, SearchNames
 from omnigraph.query.source import Source
 from omnigraph.query.steps import Step
 from omnigraph.query.values import Types
@@ -38,7 +38,7 @@ class Prepared(Struct, frozen=True):
 
     Attributes:
         plan: The plan, with properties instead of search functions.
-        meanings: What those properties stand for.
+        calls: The searches that those properties stand for.
         steps: How its pattern is matched.
         kept: What has to be kept after each step.
         types: The types of its variables.
@@ -48,7 +48,7 @@ class Prepared(Struct, frozen=True):
     """
 
     plan: ReadPlan
-    meanings: Mapping[str, Meaning]
+    calls: Mapping[str, SearchCall]
     steps: tuple[Step, ...]
     kept: Kept
     types: Types
@@ -76,7 +76,7 @@ def prepare(plan: ReadPlan, source: Source) -> Prepared:
     distances = {part for expression in order for part in names.distances_in(expression)}
     return Prepared(
         plan,
-        names.meanings,
+        names.calls,
         steps,
         kept,
         planner.types,

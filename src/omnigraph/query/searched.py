@@ -1,4 +1,4 @@
-"""What is computed, as properties: a plan names what a search gives like any other column.
+"""Search functions as properties: a plan names the result of a search like any other column.
 
 The same holds for what tells nodes apart: of an interface, two may have the same id.
 """
@@ -56,21 +56,21 @@ class Share(Struct, frozen=True):
     k: Checked
 
 
-#: What a computed property stands for.
-Meaning = TextMatch | Rank | Share
-#: Gives what embeds texts; only called when there are some.
+#: The search that a computed property stands for.
+SearchCall = TextMatch | Rank | Share
+#: Returns what embeds texts; only called when there are some.
 GetEmbedder = Callable[[], "Embedder"]
 
 
-def function_of(meaning: Meaning) -> str:
+def function_of(call: SearchCall) -> str:
     """The name of a search function."""
-    return "rrf" if isinstance(meaning, Share) else meaning.function
+    return "rrf" if isinstance(call, Share) else call.function
 
 
 class SearchNames(Struct):
-    """Gives the search functions of one plan names, each the same name wherever it stands."""
+    """Names for the search functions of one plan, each the same wherever it stands."""
 
-    meanings: dict[str, Meaning] = field(default_factory=dict)
+    calls: dict[str, SearchCall] = field(default_factory=dict)
     _parts: list[tuple[Checked, Checked]] = field(default_factory=list)
 
     def rewritten(self, plan: ReadPlan) -> ReadPlan:
@@ -97,7 +97,7 @@ class SearchNames(Struct):
             for part in walk(expression)
             if isinstance(part, Searched)
             and part.property != IDENTITY
-            and function_of(self.meanings[part.property]) == "nearest"
+            and function_of(self.calls[part.property]) == "nearest"
         ]
 
     def _replace(self, part: Checked) -> Checked | None:
@@ -111,17 +111,17 @@ class SearchNames(Struct):
         for old, new in self._parts:
             if old == part:
                 return new
-        made: Checked
+        named: Checked
         match part:
             case TextMatch():
-                made = self._named("search", part.property.variable, part, str(part), BOOL)
+                named = self._named("search", part.property.variable, part, str(part), BOOL)
             case Rank():
-                made = self._named("rank", part.property.variable, part, str(part), F64)
+                named = self._named("rank", part.property.variable, part, str(part), F64)
             case Fusion():
                 shares = [self._share(rank, part.k) for rank in (part.first, part.second)]
-                made = Arithmetic("+", shares[0], shares[1], F64)
-        self._parts.append((part, made))
-        return made
+                named = Arithmetic("+", shares[0], shares[1], F64)
+        self._parts.append((part, named))
+        return named
 
     def _share(self, rank: Rank, k: Checked) -> Searched:
         ranking = self._replace(rank)
@@ -130,10 +130,10 @@ class SearchNames(Struct):
         return self._named("share", ranking.variable, Share(ranking, k), text, F64)
 
     def _named(
-        self, kind: str, variable: str, meaning: Meaning, text: str, type: ValueType
+        self, kind: str, variable: str, call: SearchCall, text: str, type: ValueType
     ) -> Searched:
-        name = f"{_MARK}{kind}{len(self.meanings)}"
-        self.meanings[name] = meaning
+        name = f"{_MARK}{kind}{len(self.calls)}"
+        self.calls[name] = call
         return Searched(variable, name, type, text)
 
 

@@ -26,7 +26,6 @@ from omnigraph.storage.datasets import at_home
 from omnigraph.storage.deletions import deleted_offsets
 from omnigraph.storage.finding import rows_with
 from omnigraph.storage.forks import refuse_fork
-from omnigraph.storage.fuzzy import similar_words, stems
 from omnigraph.storage.ids import MOST_ROWS, PLACES, IdCache
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID, TableRef, address
@@ -56,13 +55,14 @@ _DISTANCE = "_distance"
 
 @dataclass(frozen=True, slots=True)
 class TableIndex:
-    """An index of a table: what it covers, and how many fragments it does not cover yet."""
+    """An index of a table: its fragments, and how many fragments it does not cover yet."""
 
     name: str
     column: str
     kind: str
     segments: int
     uncovered: int
+    fragments: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +177,17 @@ class TableSnapshot:
         found = []
         with table_errors(self.ref):
             for index in self._dataset.describe_indices():
-                covered = {id for segment in index.segments for id in segment.fragment_ids}
+                covered = frozenset(id for segment in index.segments for id in segment.fragment_ids)
                 kind = _KINDS.get(index.index_type, index.index_type.lower())
                 (column,) = index.field_names
                 found.append(
                     TableIndex(
-                        index.name, column, kind, len(index.segments), len(fragments - covered)
+                        index.name,
+                        column,
+                        kind,
+                        len(index.segments),
+                        len(fragments - covered),
+                        covered,
                     )
                 )
         return tuple(sorted(found, key=lambda index: index.name))
@@ -427,27 +432,29 @@ class TableSnapshot:
         columns: Sequence[str] | None = None,
         where: str | None = None,
         limit: int | None = None,
+        indexed_only: bool = False,
     ) -> pa.Table:
         """Find rows by words, the best first.
 
-        Rows that no index covers are searched too.
-
         Args:
             column: A text column.
-            text: The words. They are split, lowered and stemmed as those in the column.
-            mode: How the words are looked for.
-            edits: In mode `fuzzy`, how many letters of a word may differ: 0, 1 or 2.
+            text: The words. They are split, lowered and stemmed as those in the column. In mode
+                `fuzzy` they are stems, and compared as they are.
+            mode: How the words are looked for; `fuzzy` only finds rows that an index covers.
+            edits: In mode `fuzzy`, how many letters of a stem may differ: 1 or 2.
             columns: What to read of each row; `_score` comes with it.
             where: Look only at the rows that match this predicate.
-            limit: How many rows to give at most.
+            limit: How many rows to return at most.
+            indexed_only: Look only at rows that an index covers.
         """
         with table_errors(self.ref):
             return self._dataset.scanner(
                 columns=self._with(columns, _SCORE),
-                full_text_query=self._text_query(column, text, mode, edits),
+                full_text_query=_text_query(column, text, mode, edits),
                 filter=where,
                 prefilter=True,
                 limit=limit,
+                fast_search=indexed_only,
             ).to_table()
 
     def nearest(
@@ -506,26 +513,24 @@ class TableSnapshot:
             fragments=chosen,
         )
 
-    def _text_query(self, column: str, text: str, mode: TextMode, edits: int) -> FullTextQuery:
-        match mode:
-            case "any":
-                return MatchQuery(text, column)
-            case "all":
-                return MatchQuery(text, column, operator=FullTextOperator.AND)
-            case "phrase":
-                return PhraseQuery(text, column)
-            case "fuzzy":
-                # Without a number, Lance 14 is not fuzzy at all; with its default of 50 similar
-                # words to look for, it leaves out rows.
-                found = MatchQuery(stems(text), column, fuzziness=edits, max_expansions=_ALL_WORDS)
-                more = similar_words(self._dataset, column, text, edits)
-                return found | MatchQuery(" ".join(more), column) if more else found
-        raise UsageError(f"there is no search mode {mode!r}; use any, all, phrase or fuzzy")
-
     def _with(self, columns: Sequence[str] | None, extra: str) -> list[str]:
         # Lance warns unless the column it adds by itself is asked for by name.
         wanted = list(columns) if columns is not None else self._dataset.schema.names
         return wanted if extra in wanted else [*wanted, extra]
+
+
+def _text_query(column: str, text: str, mode: TextMode, edits: int) -> FullTextQuery:
+    match mode:
+        case "any":
+            return MatchQuery(text, column)
+        case "all":
+            return MatchQuery(text, column, operator=FullTextOperator.AND)
+        case "phrase":
+            return PhraseQuery(text, column)
+        case "fuzzy":
+            # With its default of 50 similar words to look for, Lance leaves out rows.
+            return MatchQuery(text, column, fuzziness=edits, max_expansions=_ALL_WORDS)
+    raise UsageError(f"there is no search mode {mode!r}; use any, all, phrase or fuzzy")
 
 
 @contextmanager

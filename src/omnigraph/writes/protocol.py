@@ -27,10 +27,10 @@ from omnigraph import failpoints
 from omnigraph.errors import UsageError
 from omnigraph.history.repository import Repository
 from omnigraph.writes.conditions import earlier_result
+from omnigraph.writes.heartbeat import heartbeat
 from omnigraph.writes.landing import land
 from omnigraph.writes.prepared import Stale, nearly_caught_up, prepare
 from omnigraph.writes.request import WriteRequest, WriteResult
-from omnigraph.writes.signs import sign_of_life
 
 #: How often a write that may be repeated is prepared again when another writer was faster.
 _ATTEMPTS = 256
@@ -51,7 +51,7 @@ def write(repository: Repository, request: WriteRequest) -> WriteResult:
     _refuse_empty_key(request)
     request = _with_commit_id(repository, request)
     may_repeat = request.may_repeat and request.options.if_commit is None
-    with sign_of_life(repository.objects):
+    with heartbeat(repository.objects):
         return _repeated(repository, request, may_repeat)
 
 

@@ -329,13 +329,13 @@ class _QueryChecker:
                         or "order by a name given with `as`, or by `$x.property`",
                     )
                 return None
-            return Ordering(output.expression, node.descending, output.name)
+            return Ordering(output.expression, _descending(node, output.expression), output.name)
         checked = checker.check(expression)
         if checked is None:
             return None
         alike = by_text.get(str(checked), ())
         same = next((o.name for o in alike if o.expression == checked), None)
-        return Ordering(checked, node.descending, same)
+        return Ordering(checked, _descending(node, checked), same)
 
     def check_orderable(self, item: OrderingNode, ordering: Ordering, node: ReadNode) -> None:
         type = ordering.expression.type
@@ -362,6 +362,14 @@ class _QueryChecker:
                     f"write `{best}` to have the best first",
                 )
             break
+
+
+def _descending(node: OrderingNode, expression: Checked) -> bool:
+    """The direction of an order: without one, scores have the best first, and so the highest."""
+    if node.descending is not None:
+        return node.descending
+    is_bm25 = isinstance(expression, Rank) and expression.function == "bm25"
+    return is_bm25 or isinstance(expression, Fusion)
 
 
 def _aggregates(expression: Checked) -> bool:

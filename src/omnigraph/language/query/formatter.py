@@ -33,6 +33,7 @@ from omnigraph.language.query.tree import (
     NegateNode,
     NestedNode,
     NotNode,
+    OrderingNode,
     PropertyNode,
     QueryNode,
     ReadNode,
@@ -105,8 +106,7 @@ def _read(out: Layout, node: ReadNode) -> None:
     _block(out, word, projections, node.return_block)
     if node.order_block is not None:
         orderings = [
-            (o.span, expression_text(o.expression) + (" desc" if o.descending else ""))
-            for o in node.orderings
+            (o.span, expression_text(o.expression) + _direction(o, node)) for o in node.orderings
         ]
         _block(out, "order", orderings, node.order_block)
     if node.limit is not None:
@@ -114,6 +114,18 @@ def _read(out: Layout, node: ReadNode) -> None:
         if node.offset is not None:
             line += f" offset {expression_text(node.offset)}"
         out.item((node.limit.span[0], node.span[1]), line, 1)
+
+
+def _direction(ordering: OrderingNode, node: ReadNode) -> str:
+    """The direction, when it is not the one that the expression has without."""
+    if ordering.descending is not False:
+        return " desc" if ordering.descending else ""
+    expression = ordering.expression
+    if isinstance(expression, BareNode):
+        named = {p.alias.text: p.expression for p in node.projections if p.alias}
+        expression = named.get(expression.name, expression)
+    is_score = isinstance(expression, CallNode) and expression.function.text in ("bm25", "rrf")
+    return " asc" if is_score else ""
 
 
 def _clauses(

@@ -466,9 +466,8 @@ class _QueryParser:
             try:
                 start = stream.current.start
                 expression = parse_expression(stream)
-                descending = stream.accept_word("desc") is not None
-                if not descending:
-                    stream.accept_word("asc")
+                direction = stream.accept_word("desc") or stream.accept_word("asc")
+                descending = None if direction is None else direction.text == "desc"
                 found.append(OrderingNode(expression, descending, (start, stream.previous.end)))
                 self.separator("`asc`, `desc`, `,` or `}`", ["asc", "desc"])
             except Abandoned:

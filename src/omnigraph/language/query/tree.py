@@ -170,10 +170,10 @@ class ProjectionNode(Struct):
 
 
 class OrderingNode(Struct):
-    """An expression to order by."""
+    """An expression to order by; `descending` is None without a direction."""
 
     expression: Expression
-    descending: bool
+    descending: bool | None
     span: Span
 
 

@@ -17,7 +17,7 @@ from omnigraph.language.schema.arrow import table_schema
 from omnigraph.language.types import STRING, ValueType
 from omnigraph.pipeline.formats.faults import MOST_SHOWN, Faults
 from omnigraph.pipeline.load.key_sets import KeySet, buckets_of
-from omnigraph.pipeline.scratch import Site, packed, unpacked
+from omnigraph.pipeline.scratch import TaskContext, packed, unpacked
 from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID
 from omnigraph.writes.rules import Violations, cardinality, ends, ids, uniques
 from omnigraph.writes.rules.keys import (
@@ -35,7 +35,7 @@ from omnigraph.writes.rules.keys import (
 class CheckTask:
     """A bucket of keys to check; `keys` has where each part's are."""
 
-    site: Site
+    site: TaskContext
     bucket: int
     keys: Mapping[int, str]
 
@@ -82,7 +82,7 @@ class StoredBroken:
 
 
 @dataclass
-class Checked:
+class CheckedBucket:
     """What the check of a bucket has found.
 
     Attributes:
@@ -98,7 +98,7 @@ class Checked:
     loose: list[Faults] = field(default_factory=list)
 
 
-def check_bucket(task: CheckTask) -> Checked:
+def check_bucket(task: CheckTask) -> CheckedBucket:
     """Check one bucket."""
     check = _Check(task)
     check.ids()
@@ -113,7 +113,7 @@ class _Check:
         self.site = task.site
         self.bucket = task.bucket
         self.merge = task.site.mode == "merge"
-        self.made = Checked()
+        self.made = CheckedBucket()
         self.sets: dict[KeySet, list[pa.Table]] = {}
         for part, path in sorted(task.keys.items()):
             for key, data in self.site.get(path, list[tuple[KeySet, bytes]]):
@@ -307,7 +307,7 @@ class _Check:
 class _Staying:
     """The rows of a table that stay as they are: none when it is replaced."""
 
-    def __init__(self, site: Site, type: str, replaced: pa.Array | None = None) -> None:
+    def __init__(self, site: TaskContext, type: str, replaced: pa.Array | None = None) -> None:
         self._site = site
         self._type = type
         self._replaced = replaced

@@ -16,7 +16,7 @@ from omnigraph.pipeline.formats.faults import MOST_SHOWN, Faults
 from omnigraph.pipeline.load.checks import StoredBroken
 from omnigraph.pipeline.load.inputs import Part, read_part
 from omnigraph.pipeline.load.staging import LINE, MINTED, StagedPart
-from omnigraph.pipeline.scratch import Site, unpacked
+from omnigraph.pipeline.scratch import TaskContext, unpacked
 from omnigraph.storage.bulk import read_file
 from omnigraph.writes.rules.keys import Broken, Ints, described, rows_at_fault
 
@@ -25,7 +25,7 @@ from omnigraph.writes.rules.keys import Broken, Ints, described, rows_at_fault
 class LocateTask:
     """A part in which rows are looked for; `broken` has where the keys are."""
 
-    site: Site
+    site: TaskContext
     staged: StagedPart
     part: Part | None
     broken: Sequence[str]
@@ -71,7 +71,7 @@ def locate(task: LocateTask) -> Located:
     return Located(Faults(Faults.of(found).shown, +counts), rejected)
 
 
-def _rows(site: Site, staged: StagedPart, type: str, names: set[str]) -> pa.Table | None:
+def _rows(site: TaskContext, staged: StagedPart, type: str, names: set[str]) -> pa.Table | None:
     """The rows of a type, in the order of their lines, those with other faults included."""
     columns = list(dict.fromkeys(["id", *sorted(names)]))
     parts = []

@@ -12,21 +12,21 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.pipeline.load.staging import LINE, StagedPart, StagedRows
-from omnigraph.pipeline.scratch import Site, unpacked
+from omnigraph.pipeline.scratch import TaskContext, unpacked
 from omnigraph.storage.bulk import WrittenFile, read_file, write_files
 
 
 @dataclass(frozen=True)
-class SettleTask:
+class MergeTask:
     """A part whose rows wait; `decided` has what the checks of all buckets have decided."""
 
-    site: Site
+    site: TaskContext
     staged: StagedPart
     decided: Sequence[str]
 
 
 @dataclass
-class Settled:
+class MergedRows:
     """What is written of a type: the files, and the addresses of rows that they replace.
 
     `instead` is true when they take the place of the files that the part has staged.
@@ -38,7 +38,7 @@ class Settled:
     instead: bool = False
 
 
-def settle(task: SettleTask) -> Mapping[str, Settled]:
+def merge_part(task: MergeTask) -> Mapping[str, MergedRows]:
     """Write the rows of a part that stay; types whose files stay as they are are left out."""
     merged = {name: rows for name, rows in task.staged.types.items() if rows.merged and rows.rows}
     if not merged:
@@ -50,16 +50,16 @@ def settle(task: SettleTask) -> Mapping[str, Settled]:
                 table = unpacked(data)
                 mine = table.filter(pa.array(table["part"].to_numpy() == task.staged.number))
                 chosen[type].append(mine)
-    settled = {}
+    outcome = {}
     for type, rows in merged.items():
         stays = pa.concat_tables(chosen[type]).sort_by("row")
         if rows.waiting or stays.num_rows < rows.rows or stays["row_id"].null_count < rows.rows:
-            settled[type] = _settled(task.site, type, rows, stays)
-    return settled
+            outcome[type] = _merged_rows(task.site, type, rows, stays)
+    return outcome
 
 
-def _settled(site: Site, type: str, staged: StagedRows, stays: pa.Table) -> Settled:
-    made = Settled(instead=not staged.waiting)
+def _merged_rows(site: TaskContext, type: str, staged: StagedRows, stays: pa.Table) -> MergedRows:
+    made = MergedRows(instead=not staged.waiting)
     snapshot = site.open(type)
     known = stays["row_id"].is_valid().to_numpy()
     changed, new = stays.filter(pa.array(known)), stays.filter(pa.array(~known))
@@ -76,7 +76,7 @@ def _settled(site: Site, type: str, staged: StagedRows, stays: pa.Table) -> Sett
     return made
 
 
-def _rows(site: Site, type: str, staged: StagedRows, columns: Sequence[str]) -> pa.Table:
+def _rows(site: TaskContext, type: str, staged: StagedRows, columns: Sequence[str]) -> pa.Table:
     """The rows that wait, or those that are in files."""
     if staged.waiting:
         return pa.concat_tables([unpacked(site.get(path, bytes)) for path in staged.waiting])

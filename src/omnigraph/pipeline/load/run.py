@@ -25,15 +25,15 @@ from omnigraph.history.repository import Repository
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.pipeline.engine import Engine, LocalEngine, Progress
 from omnigraph.pipeline.formats.faults import Faults, together
-from omnigraph.pipeline.load.checks import Checked, CheckTask, check_bucket
+from omnigraph.pipeline.load.checks import CheckedBucket, CheckTask, check_bucket
 from omnigraph.pipeline.load.embed_rows import embedding_for
 from omnigraph.pipeline.load.inputs import Part
 from omnigraph.pipeline.load.locating import LocateTask, locate
-from omnigraph.pipeline.load.merging import Settled, SettleTask, settle
+from omnigraph.pipeline.load.merging import MergedRows, MergeTask, merge_part
 from omnigraph.pipeline.load.reads import StagedFiles, note_reads
 from omnigraph.pipeline.load.staging import StagedPart, StageTask, stage_part
 from omnigraph.pipeline.others_first import others_first
-from omnigraph.pipeline.scratch import SCRATCH, Site, TableAt
+from omnigraph.pipeline.scratch import SCRATCH, TableAt, TaskContext
 from omnigraph.settings import Settings
 from omnigraph.storage.bulk import WrittenFile, delete_files, move_files, stage_files
 from omnigraph.storage.objects import Objects
@@ -156,7 +156,7 @@ class Begun:
         parts: What they have staged.
     """
 
-    site: Site
+    site: TaskContext
     identity: str
     head: str
     parts: Sequence[StagedPart] = ()
@@ -269,7 +269,7 @@ class Loading:
         """Delete what was staged."""
         self._tidy()
 
-    def _on_begun(self, begun: Begun, site: Site, view: View) -> Site:
+    def _on_begun(self, begun: Begun, site: TaskContext, view: View) -> TaskContext:
         """A site of today for parts that were staged before."""
         changed = None
         if site.catalog.identity_hash != begun.site.catalog.identity_hash:
@@ -328,15 +328,15 @@ class Loading:
         changes = self._changes(site, staged, checked)
         files = {name: StagedFiles(change.files, change.place) for name, change in changes.items()}
         note_reads(view, self.repository.objects, self.options.mode, files)
-        failpoints.hit("load.settled")
+        failpoints.hit("load.merged")
         self._handed = True
         return changes
 
-    def _site(self, view: View) -> Site:
+    def _site(self, view: View) -> TaskContext:
         tables = {}
         for type in view.catalog.tables():
             tables[type.name] = TableAt.of(view.published(type.name))
-        return Site(
+        return TaskContext(
             str(self.repository.location),
             view.catalog,
             tables,
@@ -356,7 +356,7 @@ class Loading:
             return 1
         return max(self.engine.parallelism * _BUCKETS, -(-self.size // _BUCKET_BYTES))
 
-    def _staged(self, site: Site) -> list[StagedPart]:
+    def _staged(self, site: TaskContext) -> list[StagedPart]:
         embedding = embedding_for(site.catalog, self.settings)
         keep = self.options.rejects is not None
 
@@ -374,7 +374,7 @@ class Loading:
         self.lines = sum(part.lines for part in staged)
         return staged
 
-    def _checked(self, site: Site, staged: Sequence[StagedPart]) -> list[Checked]:
+    def _checked(self, site: TaskContext, staged: Sequence[StagedPart]) -> list[CheckedBucket]:
         used = sorted({bucket for part in staged for bucket in part.keys})
         if site.mode == "overwrite":
             # Rows that go are looked at in every bucket.
@@ -385,7 +385,9 @@ class Loading:
         ]
         return self.engine.map(check_bucket, tasks, "checking", self.progress)
 
-    def _refuse(self, site: Site, staged: Sequence[StagedPart], checked: Sequence[Checked]) -> None:
+    def _refuse(
+        self, site: TaskContext, staged: Sequence[StagedPart], checked: Sequence[CheckedBucket]
+    ) -> None:
         """Raise what is wrong with the input, if that is more than is allowed."""
         before = self._lines_before(staged)
         lines = [part.faults.moved(before[part.number]) for part in staged]
@@ -450,19 +452,19 @@ class Loading:
         (folder / _FAULTS).write_text("".join(f"{line}\n" for line in told))
 
     def _changes(
-        self, site: Site, staged: Sequence[StagedPart], checked: Sequence[Checked]
+        self, site: TaskContext, staged: Sequence[StagedPart], checked: Sequence[CheckedBucket]
     ) -> Mapping[str, BulkChange]:
         files: dict[str, list[WrittenFile]] = {
             n: [] for n in site.written or () if site.replaces(n)
         }
         replaced: dict[str, list[npt.NDArray[np.uint64]]] = {}
         new: dict[str, int] = {}
-        settled: Sequence[Mapping[str, Settled]] = [{}] * len(staged)
+        merged_parts: Sequence[Mapping[str, MergedRows]] = [{}] * len(staged)
         if site.mode == "merge":
             decided = [check.decided for check in checked if check.decided is not None]
-            tasks = [SettleTask(site, part, decided) for part in staged]
-            settled = self.engine.map(settle, tasks, "merging", self.progress)
-        for part, merged in zip(staged, settled, strict=True):
+            tasks = [MergeTask(site, part, decided) for part in staged]
+            merged_parts = self.engine.map(merge_part, tasks, "merging", self.progress)
+        for part, merged in zip(staged, merged_parts, strict=True):
             for name, made in merged.items():
                 self._add(site, name, made, files, replaced, new)
             for name, rows in part.types.items():
@@ -484,9 +486,9 @@ class Loading:
 
     def _add(
         self,
-        site: Site,
+        site: TaskContext,
         name: str,
-        made: Settled,
+        made: MergedRows,
         files: dict[str, list[WrittenFile]],
         replaced: dict[str, list[npt.NDArray[np.uint64]]],
         new: dict[str, int],

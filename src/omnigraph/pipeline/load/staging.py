@@ -25,7 +25,7 @@ from omnigraph.pipeline.formats.json_reader import Rows
 from omnigraph.pipeline.load.embed_rows import TextEmbedding, embed_rows
 from omnigraph.pipeline.load.inputs import Block, Part, read_part
 from omnigraph.pipeline.load.key_sets import KeySet, buckets_of, joined, keys_of
-from omnigraph.pipeline.scratch import Site, packed, unpacked
+from omnigraph.pipeline.scratch import TaskContext, packed, unpacked
 from omnigraph.storage.bulk import WrittenFile, write_files
 from omnigraph.storage.staged import ROWS_PER_FRAGMENT
 from omnigraph.writes.conform import Conformed, check_rows, conform
@@ -49,7 +49,7 @@ class StageTask:
         embedding: How texts are embedded; None when no type asks for it.
     """
 
-    site: Site
+    site: TaskContext
     part: Part
     number: int
     keep_rejected: bool = False
@@ -97,7 +97,7 @@ class StagedRows:
     lines: list[str | LineRange] = field(default_factory=list)
     merged: bool = False
 
-    def all_lines(self, site: Site) -> pa.Table:
+    def all_lines(self, site: TaskContext) -> pa.Table:
         """The lines of the rows, in their order, and which rows have an id that was made."""
         found = [
             each.opened() if isinstance(each, LineRange) else unpacked(site.get(each, bytes))

@@ -60,8 +60,8 @@ def _untied(
     if len(scores) == 1:
         (type,) = scores
         image = source.image(type)
-        found = _places(image, positions)
-        return rows[np.argsort(groups * (int(found.max()) + 1) + found)]
+        places = _places(image, positions)
+        return rows[np.argsort(groups * (int(places.max()) + 1) + places)]
     ends = np.cumsum([len(mine) for mine, _ in scores.values()])
     kinds = np.searchsorted(ends, rows, "right")
     ids, at = [], []
@@ -69,9 +69,9 @@ def _untied(
         mine = np.flatnonzero(kinds == kind)
         ids.append(source.image(type).fetch(positions[mine], ["id"])["id"])
         at.append(mine)
-    found = np.empty(len(rows), np.int64)
-    found[np.concatenate(at)] = ranks(pa.concat_arrays(ids), False)
-    return rows[np.lexsort([kinds, found, groups])]
+    places = np.empty(len(rows), np.int64)
+    places[np.concatenate(at)] = ranks(pa.concat_arrays(ids), False)
+    return rows[np.lexsort([kinds, places, groups])]
 
 
 def _places(image: TableImage, positions: Positions) -> Ints:

@@ -1,14 +1,14 @@
 """Searching: text filters, scores and their fusion, as columns that expressions can name.
 
-Every search function of a plan was replaced by a property that no table has (`searched`), which is
-computed here as a function of positions.
+Every search function of a plan was replaced by a property that no table has (see `searched.py`),
+which is computed here as a function of positions.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,21 +25,19 @@ from omnigraph.language.query.expressions import (
 )
 from omnigraph.query.frames import Frame
 from omnigraph.query.images import Positions
-from omnigraph.query.search.ascending import common
 from omnigraph.query.search.ranking import ranked
-from omnigraph.query.search.texts import Text, Texts
+from omnigraph.query.search.sorted_sets import common
+from omnigraph.query.search.text_query import Mode
+from omnigraph.query.search.texts import Texts, TextSearch
 from omnigraph.query.search.vectors import Nearness
-from omnigraph.query.searched import GetEmbedder, Meaning, Share, function_of
+from omnigraph.query.searched import GetEmbedder, SearchCall, Share, function_of
 from omnigraph.query.source import Source
-
-if TYPE_CHECKING:
-    pass
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
-_MODES: Mapping[str, Any] = {"search": "any", "match_text": "phrase", "fuzzy": "fuzzy"}
+_MODES: Mapping[str, Mode] = {"search": "any", "match_text": "phrase", "fuzzy": "fuzzy"}
 
 
 class Searches(Struct, dict=True):
@@ -47,14 +45,14 @@ class Searches(Struct, dict=True):
 
     source: Source
     given: Given
-    meanings: Mapping[str, Meaning]
+    calls: Mapping[str, SearchCall]
     embedder: GetEmbedder | None = None
     #: What is known about each search, by name and type.
-    _found: dict[tuple[str, str], Text] = field(default_factory=dict)
+    _text_searches: dict[tuple[str, str], TextSearch] = field(default_factory=dict)
     _nearness: dict[tuple[str, str], Nearness] = field(default_factory=dict)
     #: The vectors of the texts that `nearest` was given, by text and size.
     _vectors: dict[tuple[str, int], Floats] = field(default_factory=dict)
-    #: Per name and type the positions that were asked for last, and what was found.
+    #: Per name and type the positions that were asked for last, and their values.
     _last: dict[tuple[str, str], tuple[Positions, npt.NDArray[Any], Flags]] = field(
         default_factory=dict
     )
@@ -69,7 +67,7 @@ class Searches(Struct, dict=True):
     @property
     def fuses(self) -> bool:
         """True when a score depends on all matches."""
-        return any(isinstance(meaning, Share) for meaning in self.meanings.values())
+        return any(isinstance(call, Share) for call in self.calls.values())
 
     def check(self, types: Mapping[str, tuple[str, ...]], seconds: float | None = None) -> None:
         """Check what is searched for, and embed the texts that `nearest` was given.
@@ -83,83 +81,83 @@ class Searches(Struct, dict=True):
             EmbeddingError: A text could not be embedded.
         """
         texts: dict[int, list[str]] = {}
-        for meaning in self.meanings.values():
-            match meaning:
+        for call in self.calls.values():
+            match call:
                 case TextMatch(edits=edits) if edits is not None:
                     _whole(edits, self.given, "the edit distance", 0, 2)
                 case Share():
-                    _whole(meaning.k, self.given, "`k` of rrf", 1, 1_000_000)
+                    _whole(call.k, self.given, "`k` of rrf", 1, 1_000_000)
                 case Rank(function="nearest"):
-                    text = value(meaning.query, self.given)
+                    text = value(call.query, self.given)
                     if isinstance(text, str):
-                        self._check_text(meaning, text, types[meaning.property.variable])
-                        texts.setdefault(_size(meaning), []).append(text)
+                        self._check_text(call, text, types[call.property.variable])
+                        texts.setdefault(_size(call), []).append(text)
         until = None if seconds is None else time.monotonic() + seconds
         for size, wanted in texts.items():
             assert self.embedder is not None
             wanted = list(dict.fromkeys(wanted))
-            made = self.embedder().embed(wanted, size, "query", until)
-            for text, vector in zip(wanted, made, strict=True):
+            vectors = self.embedder().embed(wanted, size, "query", until)
+            for text, vector in zip(wanted, vectors, strict=True):
                 self._vectors[text, size] = vector.astype(np.float64)
 
-    def _check_text(self, meaning: Rank, text: str, types: Sequence[str]) -> None:
+    def _check_text(self, call: Rank, text: str, types: Sequence[str]) -> None:
         """Check that a text can be compared with the vectors of all types."""
         if not text.strip():
-            raise UsageError(f"{meaning}: an empty text is near to nothing; give some words")
+            raise UsageError(f"{call}: an empty text is near to nothing; give some words")
         if self.embedder is None:
-            raise UsageError(f"{meaning}: texts cannot be embedded here; pass a vector")
+            raise UsageError(f"{call}: texts cannot be embedded here; pass a vector")
         embedder = self.embedder()
         for type in types:
-            model = self.source.embedding_model(type, meaning.property.property)
+            model = self.source.embedding_model(type, call.property.property)
             if model is not None and not embedder.is_model(model):
                 raise UsageError(
-                    f"{meaning}: the vectors of {type} are made with the model `{model}`, but texts"
+                    f"{call}: the vectors of {type} are made with the model `{model}`, but texts"
                     f" are embedded with `{embedder.identifier}` here, and their vectors cannot be"
                     f" compared; set OMNIGRAPH_EMBED_PROVIDER and OMNIGRAPH_EMBED_MODEL so that"
                     f" `{model}` is used, or pass a vector"
                 )
 
     def column(self, name: str, type: str, positions: Positions) -> pa.Array:
-        """The values of a computed property for rows of a type; a position below 0 gives null."""
+        """The values of a computed property for rows of a type; null for a position below 0."""
         if len(positions) and positions[0] >= 0 and bool((positions[1:] > positions[:-1]).all()):
             return as_arrow(*self._values(name, type, positions))
         different, back = distinct_places(positions)
         missing = int(np.searchsorted(different, 0))
-        found, nothing = self._values(name, type, different[missing:])
-        values = np.concatenate([np.zeros(missing, found.dtype), found])
-        mask = np.concatenate([np.ones(missing, bool), nothing])
+        known, is_null = self._values(name, type, different[missing:])
+        values = np.concatenate([np.zeros(missing, known.dtype), known])
+        mask = np.concatenate([np.ones(missing, bool), is_null])
         return as_arrow(values[back], mask[back])
 
-    def _values(self, name: str, type: str, known: Positions) -> tuple[npt.NDArray[Any], Flags]:
+    def _values(self, name: str, type: str, positions: Positions) -> tuple[npt.NDArray[Any], Flags]:
         """The values for different positions in order, and where there is none."""
         if (name, type) in self._last:
             # What is ordered by is mostly asked for again, for the rows that are left.
-            before, found, nothing = self._last[name, type]
-            at = common(before, known)[0]
-            if len(at) == len(known):
-                return found[at], nothing[at]
-        meaning = self.meanings[name]
-        match meaning:
+            before, values, is_null = self._last[name, type]
+            at = common(before, positions)[0]
+            if len(at) == len(positions):
+                return values[at], is_null[at]
+        call = self.calls[name]
+        match call:
             case TextMatch():
-                found, nothing = self._matches(name, meaning, type, known)
+                values, is_null = self._matches(name, call, type, positions)
             case Rank(function="bm25"):
-                found, nothing = self._relevance(name, meaning, type, known)
+                values, is_null = self._relevance(name, call, type, positions)
             case Rank():
-                found = self._distances(name, meaning, type, known)
-                nothing = np.isnan(found)
+                values = self._distances(name, call, type, positions)
+                is_null = np.isnan(values)
             case Share():
-                found = _looked_up(*self._shares[name, type], known)
-                nothing = np.zeros(len(known), bool)
-        self._last[name, type] = known, found, nothing
-        return found, nothing
+                values = _looked_up(*self._shares[name, type], positions)
+                is_null = np.zeros(len(positions), bool)
+        self._last[name, type] = positions, values, is_null
+        return values, is_null
 
     def rank(self, frame: Frame, types: Mapping[str, tuple[str, ...]]) -> None:
         """Rank all matches, for the fusions. Has to come before their columns are asked for."""
-        for name, meaning in self.meanings.items():
-            if isinstance(meaning, Share):
-                variable = meaning.rank.variable
+        for name, call in self.calls.items():
+            if isinstance(call, Share):
+                variable = call.rank.variable
                 kinds = frame.kinds.get(variable)
-                found = {
+                matched = {
                     type: distinct(
                         frame.columns[variable]
                         if kinds is None
@@ -167,85 +165,87 @@ class Searches(Struct, dict=True):
                     )
                     for place, type in enumerate(types[variable])
                 }
-                self._rank(name, meaning, {t: p[p >= 0] for t, p in found.items()})
+                self._rank(name, call, {t: p[p >= 0] for t, p in matched.items()})
 
-    def _rank(self, name: str, meaning: Share, found: Mapping[str, Positions]) -> None:
-        ranking = meaning.rank.property
-        better_high = function_of(self.meanings[ranking]) == "bm25"
+    def _rank(self, name: str, call: Share, matched: Mapping[str, Positions]) -> None:
+        ranking = call.rank.property
+        better_high = function_of(self.calls[ranking]) == "bm25"
         scores = {}
-        for type, positions in found.items():
-            score, nothing = self._values(ranking, type, positions)
+        for type, positions in matched.items():
+            score, is_null = self._values(ranking, type, positions)
             # A text without any of the words, and a node without a vector, has no rank.
-            kept = ~nothing & (score > 0) if better_high else ~nothing
-            scores[type] = positions[kept], -score[kept] if better_high else score[kept]
-        k = _whole(meaning.k, self.given, "`k` of rrf", 1, 1_000_000)
+            has_rank = ~is_null & (score > 0) if better_high else ~is_null
+            scores[type] = positions[has_rank], (-score if better_high else score)[has_rank]
+        k = _whole(call.k, self.given, "`k` of rrf", 1, 1_000_000)
         for type, places in ranked(self.source, scores).items():
             self._shares[name, type] = scores[type][0], 1 / (k + places)
 
     # --- texts and vectors ---
 
-    def _text(self, name: str, meaning: TextMatch | Rank, type: str) -> Text | None:
-        """What is known about a text query; None when there is no text to look for."""
-        wanted = value(meaning.query, self.given)
+    def _text(self, name: str, call: TextMatch | Rank, type: str) -> TextSearch | None:
+        """What is known about a text search; None when there is no text to look for."""
+        wanted = value(call.query, self.given)
         if wanted is None:
             return None
-        if (name, type) not in self._found:
-            mode, edits = _MODES.get(meaning.function, "any"), 1
-            if isinstance(meaning, TextMatch) and meaning.edits is not None:
-                edits = _whole(meaning.edits, self.given, "the edit distance", 0, 2)
-            column = meaning.property.property
-            self._found[name, type] = self._texts.query(type, column, str(wanted), mode, edits)
-        return self._found[name, type]
+        if (name, type) not in self._text_searches:
+            edits = 1
+            if isinstance(call, TextMatch) and call.edits is not None:
+                edits = _whole(call.edits, self.given, "the edit distance", 0, 2)
+            column = call.property.property
+            mode = _MODES.get(call.function, "any")
+            search = self._texts.search(type, column, str(wanted), mode, edits)
+            self._text_searches[name, type] = search
+        return self._text_searches[name, type]
 
     def _matches(
-        self, name: str, meaning: TextMatch, type: str, positions: Positions
+        self, name: str, call: TextMatch, type: str, positions: Positions
     ) -> tuple[Flags, Flags]:
-        text = self._text(name, meaning, type)
+        text = self._text(name, call, type)
         if text is None:
             return np.zeros(len(positions), bool), np.ones(len(positions), bool)
-        found = self._texts.matching(text, positions)
-        return found, self._texts.missing(type, text.column, positions)
+        flags = self._texts.matching(text, positions)
+        return flags, self._texts.missing(type, text.column, positions)
 
     def _relevance(
-        self, name: str, meaning: Rank, type: str, positions: Positions
+        self, name: str, call: Rank, type: str, positions: Positions
     ) -> tuple[Floats, Flags]:
-        text = self._text(name, meaning, type)
+        text = self._text(name, call, type)
         if text is None:
             return np.zeros(len(positions)), np.ones(len(positions), bool)
         return self._texts.relevance(text, positions)
 
-    def _distances(self, name: str, meaning: Rank, type: str, positions: Positions) -> Floats:
+    def _distances(self, name: str, call: Rank, type: str, positions: Positions) -> Floats:
         """Cosine distances; not a number where there is no vector."""
-        wanted = value(meaning.query, self.given)
+        wanted = value(call.query, self.given)
         if wanted is None:
             return np.full(len(positions), np.nan)
         if (name, type) not in self._nearness:
             if isinstance(wanted, str):
-                vector = self._vectors[wanted, _size(meaning)]
+                vector = self._vectors[wanted, _size(call)]
             else:
                 vector = np.asarray(wanted, np.float64)
             image = self.source.image(type)
-            self._nearness[name, type] = Nearness(image, meaning.property.property, vector)
+            self._nearness[name, type] = Nearness(image, call.property.property, vector)
         return self._nearness[name, type].at(positions)
 
 
-def _size(meaning: Rank) -> int:
+def _size(call: Rank) -> int:
     """How many numbers the vectors have that `nearest` compares."""
-    type = meaning.property.type
+    type = call.property.type
     assert type is not None and type.dimension is not None
     return type.dimension
 
 
 def _looked_up(positions: Positions, values: Floats, wanted: Positions) -> Floats:
     """Values by position; 0 where there is none. Both positions are ascending."""
-    found = np.zeros(len(wanted))
+    known = np.zeros(len(wanted))
     mine, theirs = common(wanted, positions)
-    found[mine] = values[theirs]
-    return found
+    known[mine] = values[theirs]
+    return known
 
 
 def _whole(expression: Checked, given: Given, what: str, low: int, high: int) -> int:
-    found = value(expression, given)
-    if not isinstance(found, int) or not low <= found <= high:
-        raise UsageError(f"{what} is a whole number from {low} to {high}, not {found}")
-    return found
+    number = value(expression, given)
+    if not isinstance(number, int) or not low <= number <= high:
+        raise UsageError(f"{what} is a whole number from {low} to {high}, not {number}")
+    return number

@@ -1,8 +1,8 @@
-"""Words that are nearly the same: all words of a column are compared with one at once."""
+"""Words that are spelt nearly alike: all words of a column are compared with one at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -29,15 +29,17 @@ class Spellings:
         arrays = [*self._numbers.values(), *self._letters.values()]
         self.bytes = sum(array.nbytes for array in arrays)
 
-    def similar(self, wanted: Iterable[str], edits: int) -> Ints:
-        """The numbers of words in which at most so many letters differ from one of some words."""
-        found = [np.zeros(0, np.int64)]
-        for word in wanted:
-            for length in range(len(word) - edits, len(word) + edits + 1):
-                if length in self._letters:
-                    near = _within(self._letters[length], word, edits)
-                    found.append(self._numbers[length][near].astype(np.int64))
-        return np.sort(np.concatenate(found))
+    def similar(self, word: str, edits: int) -> Ints:
+        """The numbers of the words that differ from one in at most so many letters.
+
+        Letters are added, removed or replaced.
+        """
+        similar = [np.zeros(0, np.int64)]
+        for length in range(len(word) - edits, len(word) + edits + 1):
+            if length in self._letters:
+                near = _within(self._letters[length], word, edits)
+                similar.append(self._numbers[length][near].astype(np.int64))
+        return np.sort(np.concatenate(similar))
 
 
 def _letters(words: list[str], length: int) -> npt.NDArray[np.uint32]:
@@ -79,5 +81,5 @@ def _within(letters: npt.NDArray[np.uint32], word: str, edits: int) -> npt.NDArr
                 np.minimum(best, most, out=best)
             here.append(best)
         band = here
-    found: npt.NDArray[np.bool_] = band[length - len(word) + edits] <= edits
-    return found
+    near: npt.NDArray[np.bool_] = band[length - len(word) + edits] <= edits
+    return near

@@ -1,15 +1,14 @@
 """The text searches of one query: which rows match, and how relevant they are.
 
-Postings tell it, once it pays off to make them; before that an index finds candidates, or all
-texts are read. What a text has to do with the words of a query is decided by `Words` or by
-`Postings`, in the same way for every row.
+Postings of the column decide it, once it pays off to build them. Before that an index finds rows,
+or all texts are read, and postings with the query's tokens decide about those. So the answers are
+the same, whatever a search uses.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +17,12 @@ from msgspec import Struct, field
 from omnigraph.compute.arrays import as_numpy, distinct
 from omnigraph.compute.sql import quoted
 from omnigraph.query.images import Positions, TableImage
-from omnigraph.query.search.ascending import among, common
-from omnigraph.query.search.pieces import lengths
-from omnigraph.query.search.postings import Corpus, Postings, make
+from omnigraph.query.search.postings import Corpus, Postings, build_postings, postings_for
 from omnigraph.query.search.reading import is_few, read
-from omnigraph.query.search.words import Words
+from omnigraph.query.search.sorted_sets import among, common, union
+from omnigraph.query.search.text_index import TextIndex
+from omnigraph.query.search.text_query import Mode, TextQuery
+from omnigraph.query.search.tokenizer import lengths
 from omnigraph.query.source import Source
 from omnigraph.storage.table_ref import ROW_ID
 
@@ -33,7 +33,8 @@ Ints = npt.NDArray[np.int64]
 #: How fast more of a word counts less, and how much long texts are held against them.
 _K1, _B = 1.2, 0.75
 #: How many rows an index finds in the time in which one text is read and split.
-_FOUND = 8
+_HITS_PER_TEXT = 8
+_NO_ROWS = np.zeros(0, np.int64)
 
 
 class TextColumn(Struct):
@@ -41,31 +42,42 @@ class TextColumn(Struct):
 
     corpus: Corpus | None = None
     postings: Postings | None = None
+    #: The full-text index, when `knows_index` says that it was looked for.
+    index: TextIndex | None = None
+    knows_index: bool = False
     #: The rows without a text.
     nulls: Positions | None = None
-    #: True when there are too many words for postings.
+    #: True when there are too many tokens for postings.
     too_large: bool = False
     #: How many texts were looked at.
     effort: float = 0
     guard: threading.Lock = field(default_factory=threading.Lock)
 
 
-class Text(Struct):
-    """A text query on one column: which rows match, as far as that is known."""
+class TextSearch(Struct):
+    """A text search in one column, and what is known about its answer.
+
+    Attributes:
+        type: The node or edge type.
+        column: The text property.
+        query: What is looked for.
+        index: What finds rows; None without an index.
+        certain: Rows that match.
+        uncertain: Rows that may match, too: their texts decide. None stands for all rows.
+        rows: All rows that match, once that is known.
+        postings: Postings of all rows that may match, with the tokens that the query is about.
+        frequencies: In how many rows each term is.
+    """
 
     type: str
     column: str
-    words: Words
-    #: Rows that may match, by an index; None without an index.
-    candidates: Positions | None = None
-    #: True when all candidates do match.
-    certain: bool = False
-    #: All rows that match.
+    query: TextQuery
+    index: TextIndex | None = None
+    certain: Positions = field(default_factory=lambda: _NO_ROWS)
+    uncertain: Positions | None = None
     rows: Positions | None = None
-    #: In how many rows each word is.
+    postings: Postings | None = None
     frequencies: Ints | None = None
-    #: How often each of `rows` has each word, when all of them were looked at.
-    counts: Ints | None = None
 
 
 class Texts:
@@ -74,20 +86,22 @@ class Texts:
     def __init__(self, source: Source) -> None:
         self._source = source
 
-    def query(self, type: str, column: str, text: str, mode: Any, edits: int) -> Text:
+    def search(self, type: str, column: str, text: str, mode: Mode, edits: int) -> TextSearch:
         """Look for words in a column."""
-        made = Text(type, column, Words(text, mode, edits))
-        if not made.words:
-            made.rows = np.zeros(0, np.int64)
-        elif self._postings(made) is None:
-            table = self._source.table(type)
-            indexes = [i for i in table.indices() if i.kind == "full_text" and i.column == column]
-            if indexes:
-                made.candidates = self._search(made, text, mode, edits)
-                # With more segments, Lance also finds rows by what they were before an update.
-                made.certain = sum(index.segments for index in indexes) == 1
-                self._postings(made, len(made.candidates) / _FOUND)
-        return made
+        search = TextSearch(type, column, TextQuery(text, mode, edits))
+        if not search.query:
+            search.rows = _NO_ROWS
+        elif self._postings(search) is None:
+            index = self._index(search)
+            if index is not None and index.can_answer(search.query):
+                assert index.postings is not None
+                hits = index.hits(self._source.table(type), search.query)
+                matching = index.postings.matching(search.query)
+                search.index = index
+                search.certain = union([hits, matching]) if index.is_exact else matching
+                search.uncertain = _NO_ROWS if index.is_exact else hits
+                self._postings(search, len(hits) / _HITS_PER_TEXT)
+        return search
 
     def missing(self, type: str, column: str, positions: Positions) -> Flags:
         """Which rows have no text; the positions are ascending, here and below."""
@@ -99,7 +113,7 @@ class Texts:
         image = self._source.image(type)
         known = image.kept(TextColumn, column)
         if known.corpus is not None:
-            return known.corpus.words[positions] < 0
+            return known.corpus.lengths[positions] < 0
         with known.guard:
             if known.nulls is None:
                 rows = image.snapshot.read([], f"{quoted(column)} is null", places=True)
@@ -107,151 +121,153 @@ class Texts:
                 image.grow(known.nulls.nbytes)
         return among(positions, known.nulls)
 
-    def matching(self, text: Text, positions: Positions) -> Flags:
+    def matching(self, search: TextSearch, positions: Positions) -> Flags:
         """Which rows match."""
-        if text.rows is None and text.certain:
-            made = self._postings(text)
-            text.rows = text.candidates if made is None else made.matching(text.words)
-        elif text.rows is None:
-            chosen, total = positions, self._source.image(text.type).rows
-            if text.candidates is not None:
-                chosen, total = positions[among(positions, text.candidates)], len(text.candidates)
+        if search.rows is None:
+            chosen, total = positions, self._source.image(search.type).rows
+            if search.uncertain is not None:
+                chosen = positions[among(positions, search.uncertain)]
+                total = len(search.uncertain)
             few = is_few(len(chosen), total)
-            made = self._postings(text, len(chosen) if few else total)
-            if made is not None:
-                text.rows = made.matching(text.words)
+            postings = self._postings(search, len(chosen) if few else total)
+            if postings is not None:
+                search.rows = postings.matching(search.query)
             elif few:
-                return among(positions, self._verified(text, chosen))
+                decided = self._read(search, chosen).matching(search.query)
+                return among(positions, union([decided, search.certain]))
             else:
-                text.rows = self._verified(text, text.candidates)
-        assert text.rows is not None
-        return among(positions, text.rows)
+                decided = self._read(search, search.uncertain).matching(search.query)
+                search.rows = union([decided, search.certain])
+        return among(positions, search.rows)
 
-    def relevance(self, text: Text, positions: Positions) -> tuple[Floats, Flags]:
+    def relevance(self, search: TextSearch, positions: Positions) -> tuple[Floats, Flags]:
         """The scores of rows, and which have no text."""
         scores = np.zeros(len(positions))
-        made = self._postings_for_all(text, positions) if text.words else None
-        corpus = self._corpus(text)
-        if text.words:
-            if text.frequencies is None:
-                text.frequencies = (
-                    self._frequencies(text) if made is None else made.frequencies(text.words)
+        postings = self._postings_for_all(search, positions) if search.query else None
+        corpus = self._corpus(search)
+        if search.query:
+            if postings is None and (search.index is None or not search.index.is_exact):
+                postings = search.postings = search.postings or self._read_all(search)
+            if search.frequencies is None:
+                search.frequencies = (
+                    self._indexed_frequencies(search)
+                    if postings is None
+                    else postings.frequencies(search.query)
                 )
-            rest = corpus.count - text.frequencies
-            weights = np.log(1 + (rest + 0.5) / (text.frequencies + 0.5))
-            counted = (
-                self._counted(text, positions)
-                if made is None
-                else made.counted(text.words, positions)
-            )
-            for rows, counts in counted:
-                size = corpus.words[rows][:, np.newaxis] / corpus.average
+            rest = corpus.count - search.frequencies
+            weights = np.log(1 + (rest + 0.5) / (search.frequencies + 0.5))
+            for rows, counts in self._counted(search, postings, positions):
+                size = corpus.lengths[rows][:, np.newaxis] / corpus.average
                 parts = counts * (_K1 + 1) / (counts + _K1 * (1 - _B + _B * size))
                 scores[common(positions, rows)[0]] = (parts * weights).sum(axis=1)
-        return scores, corpus.words[positions] < 0
+        return scores, corpus.lengths[positions] < 0
 
-    # --- with postings ---
+    # --- with postings of the column ---
 
-    def _postings(self, text: Text, texts: float = 0) -> Postings | None:
-        """The postings of a column, if they are there or pay off now.
+    def _postings(self, search: TextSearch, texts: float = 0) -> Postings | None:
+        """The postings of a column, if they are built or pay off now.
 
-        Making them takes as long as looking at all texts, so they are made once as many texts were
-        looked at.
+        Building them takes as long as looking at all texts, so they are built once as many texts
+        were looked at.
 
         Args:
-            text: The query.
-            texts: How many texts are to be looked at else.
+            search: The search.
+            texts: How many texts are to be looked at otherwise.
         """
-        image = self._source.image(text.type)
-        known = image.kept(TextColumn, text.column)
+        image = self._source.image(search.type)
+        known = image.kept(TextColumn, search.column)
         known.effort += texts
         if known.postings is None and not known.too_large and 0 < image.rows <= known.effort:
             with known.guard:
-                self._make(image, text.column, known)
+                self._build(image, search.column, known)
         return known.postings
 
-    def _make(self, image: TableImage, column: str, known: TextColumn) -> None:
+    def _build(self, image: TableImage, column: str, known: TextColumn) -> None:
         if known.postings is not None or known.too_large:
             return
-        made = make(read(image, column), image.rows, image.size)
-        if made is None:
+        built = build_postings(read(image, column), image.rows, image.size)
+        if built is None:
             known.too_large = True
             return
+        postings, corpus = built
         if known.corpus is None:
-            known.corpus = made[1]
-            image.grow(made[1].words.nbytes)
-        known.postings = made[0]
-        image.grow(made[0].bytes)
+            known.corpus = corpus
+            image.grow(corpus.lengths.nbytes)
+        known.postings = postings
+        image.grow(postings.bytes)
 
-    def _postings_for_all(self, text: Text, positions: Positions) -> Postings | None:
+    def _postings_for_all(self, search: TextSearch, positions: Positions) -> Postings | None:
         """The postings for a score: all texts have to be counted once, so they cost little more."""
-        image = self._source.image(text.type)
-        known = image.kept(TextColumn, text.column)
+        image = self._source.image(search.type)
+        known = image.kept(TextColumn, search.column)
         if known.postings is not None:
             return known.postings
-        some = image.rows if text.candidates is None else len(text.candidates)
-        if text.certain and text.words.surfaces is not None and text.candidates is not None:
-            some = int(among(positions, text.candidates).sum())
+        some = image.rows if search.uncertain is None else len(search.uncertain)
+        if search.index is not None and search.index.is_exact:
+            some = int(among(positions, search.certain).sum())
         first = known.corpus is None and not is_few(some, image.rows)
-        return self._postings(text, image.rows if first else some)
+        return self._postings(search, image.rows if first else some)
 
     # --- without ---
 
-    def _verified(self, text: Text, positions: Positions | None) -> Positions:
-        """The rows among some, or among all, whose texts match."""
-        found = [np.zeros(0, np.int64)]
-        for rows, texts in read(self._source.image(text.type), text.column, positions):
-            found.append(rows[text.words.matching(texts)])
-        return distinct(*found)
+    def _index(self, search: TextSearch) -> TextIndex | None:
+        """The full-text index of a column, unless it can answer for too few rows."""
+        image = self._source.image(search.type)
+        known = image.kept(TextColumn, search.column)
+        with known.guard:
+            if not known.knows_index:
+                known.knows_index = True
+                index = TextIndex.of(self._source.table(search.type), search.column)
+                if index is not None and (is_few(len(index.others), image.rows)):
+                    texts = read(image, search.column, index.others)
+                    built = build_postings(texts, len(index.others), image.size)
+                    if built is not None:
+                        index.postings = built[0]
+                        known.index = index
+                        image.grow(index.others.nbytes + index.postings.bytes)
+        return known.index
 
-    def _search(self, text: Text, words: str, mode: Any, edits: int = 1) -> Positions:
-        table = self._source.table(text.type)
-        found = table.search(text.column, words, mode=mode, edits=edits, columns=[ROW_ID])
-        return distinct(as_numpy(found[ROW_ID]).astype(np.int64))
+    def _read(self, search: TextSearch, positions: Positions | None) -> Postings:
+        """Postings of some rows, or of all, with the tokens that the query is about."""
+        return postings_for(
+            search.query, read(self._source.image(search.type), search.column, positions)
+        )
 
-    def _counted(self, text: Text, positions: Positions) -> Iterator[tuple[Positions, Ints]]:
-        """How often those of some rows have each word that have any."""
-        if text.rows is not None:
-            positions = positions[among(positions, text.rows)]
-        if text.rows is not None and text.counts is not None:
-            yield positions, text.counts[np.searchsorted(text.rows, positions)]
-        else:
-            for rows, texts in read(self._source.image(text.type), text.column, positions):
-                order = np.argsort(rows)
-                yield rows[order], text.words.counts(texts)[order]
+    def _read_all(self, search: TextSearch) -> Postings:
+        """The same of all rows that may match."""
+        if search.uncertain is None:
+            return self._read(search, None)
+        return self._read(search, union([search.uncertain, search.certain]))
 
-    def _frequencies(self, text: Text) -> Ints:
-        """In how many rows each word is; with it, which rows have any of them."""
-        surfaces = text.words.surfaces
-        if text.certain and text.candidates is not None and surfaces is not None:
-            text.rows = text.candidates
-            if len(surfaces) == 1:
-                return np.array([len(text.rows)])
-            return np.array([len(self._search(text, surface, "any")) for surface in surfaces])
-        found = [np.zeros(0, np.int64)]
-        counted = [np.zeros((0, len(text.words)), np.int64)]
-        image = self._source.image(text.type)
-        for rows, texts in read(image, text.column, text.candidates):
-            counts = text.words.counts(texts)
-            some = counts.any(axis=1)
-            found.append(rows[some])
-            counted.append(counts[some])
-        rows = np.concatenate(found)
-        order = np.argsort(rows)
-        text.rows, text.counts = rows[order], np.concatenate(counted)[order]
-        frequencies: Ints = (text.counts > 0).sum(axis=0)
+    def _indexed_frequencies(self, search: TextSearch) -> Ints:
+        """In how many rows each term is, by an index."""
+        assert search.index is not None and search.index.postings is not None
+        if len(search.query.terms) == 1:
+            return np.array([len(search.certain)])
+        table = self._source.table(search.type)
+        others = search.index.postings.frequencies(search.query)
+        frequencies: Ints = others + np.array(search.index.frequencies(table, search.query))
         return frequencies
 
-    def _corpus(self, text: Text) -> Corpus:
-        image = self._source.image(text.type)
-        known = image.kept(TextColumn, text.column)
+    def _counted(
+        self, search: TextSearch, postings: Postings | None, positions: Positions
+    ) -> Iterator[tuple[Positions, Ints]]:
+        """How often those of some rows have each term that have any."""
+        if postings is None:
+            positions = positions[among(positions, search.certain)]
+            postings = self._read(search, positions)
+        return postings.counted(search.query, positions)
+
+    def _corpus(self, search: TextSearch) -> Corpus:
+        image = self._source.image(search.type)
+        known = image.kept(TextColumn, search.column)
         if known.corpus is None:
             with known.guard:
                 if known.corpus is None:
-                    words = np.full(image.size, -1, np.int32)
-                    for rows, texts in read(image, text.column):
-                        there = as_numpy(texts.is_valid())
-                        words[rows] = np.where(there, lengths(texts), -1)
-                    known.corpus = Corpus.of(words)
-                    image.grow(words.nbytes)
+                    by_position = np.full(image.size, -1, np.int32)
+                    for rows, texts in read(image, search.column):
+                        is_text = as_numpy(texts.is_valid())
+                        by_position[rows] = np.where(is_text, lengths(texts), -1)
+                    known.corpus = Corpus.of(by_position)
+                    image.grow(by_position.nbytes)
         return known.corpus

@@ -28,26 +28,26 @@ class Vectors(Struct, frozen=True):
     """Vectors and their lengths.
 
     Attributes:
-        numbers: The vectors, as they are in the table; anything where there is none.
-        norms: How long each is; 0 where there is none.
-        there: Which ones there are.
+        numbers: The vectors, as they are in the table; anything where one is null.
+        norms: How long each is; 0 where one is null.
+        is_vector: Which ones are not null.
     """
 
     numbers: npt.NDArray[Any]
     norms: Floats
-    there: Flags
+    is_vector: Flags
 
     @staticmethod
     def of(column: pa.Array, size: int) -> Vectors:
         """The vectors of a column, without a copy."""
         values = column.values[column.offset * size : (column.offset + len(column)) * size]
         numbers = as_numpy(values).reshape(-1, size)
-        there = as_numpy(column.is_valid())
+        is_vector = as_numpy(column.is_valid())
         norms = np.empty(len(numbers))
         for part, block in _blocks(numbers):
             norms[part] = np.sqrt(np.einsum("ij,ij->i", block, block))
-        norms[~there] = 0
-        return Vectors(numbers, norms, there)
+        norms[~is_vector] = 0
+        return Vectors(numbers, norms, is_vector)
 
     def take(self, positions: Positions) -> Vectors:
         """Some of them, by ascending positions."""
@@ -56,7 +56,7 @@ class Vectors(Struct, frozen=True):
         if last - first + 1 == len(positions):
             # Without a copy.
             at = slice(first, last + 1)
-        return Vectors(self.numbers[at], self.norms[at], self.there[at])
+        return Vectors(self.numbers[at], self.norms[at], self.is_vector[at])
 
     def distances(self, vector: Floats) -> Floats:
         """Cosine distances to one; not a number for none, 1 where one has no direction."""
@@ -66,9 +66,9 @@ class Vectors(Struct, frozen=True):
             products[part] = np.einsum("ij,j->i", block, vector)
         norms = self.norms * float(np.sqrt((vector * vector).sum()))
         cosines = np.divide(products, norms, out=np.zeros(len(norms)), where=norms > 0)
-        found: Floats = np.clip(1 - cosines, 0, 2)
-        found[~self.there] = np.nan
-        return found
+        distances: Floats = np.clip(1 - cosines, 0, 2)
+        distances[~self.is_vector] = np.nan
+        return distances
 
 
 class VectorColumn(Struct):
@@ -78,12 +78,12 @@ class VectorColumn(Struct):
     guard: threading.Lock = field(default_factory=threading.Lock)
 
     def load(self, image: TableImage, name: str, size: int) -> Vectors:
-        """The vectors by position, read when they are not there yet."""
+        """The vectors by position, read the first time."""
         with self.guard:
             if self.vectors is None:
                 column = image.columns([name])[name]
                 self.vectors = Vectors.of(column, size)
-                image.grow(self.vectors.norms.nbytes + self.vectors.there.nbytes)
+                image.grow(self.vectors.norms.nbytes + self.vectors.is_vector.nbytes)
             return self.vectors
 
 
@@ -108,10 +108,10 @@ class Nearness:
             vectors = known.load(image, self._column, len(self._vector))
             return vectors.take(positions).distances(self._vector)
         if few or is_small(image):
-            found = np.empty(len(positions))
+            by_place = np.empty(len(positions))
             for rows, vectors in read(image, self._column, positions):
-                found[np.searchsorted(positions, rows)] = distances(vectors, self._vector)
-            return found
+                by_place[np.searchsorted(positions, rows)] = distances(vectors, self._vector)
+            return by_place
         self._whole = np.full(image.size, np.nan)
         for rows, vectors in read(image, self._column):
             self._whole[rows] = distances(vectors, self._vector)

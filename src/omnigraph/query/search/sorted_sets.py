@@ -1,6 +1,6 @@
-"""Sets of numbers as ascending arrays: what they have in common, and all of them together.
+"""Sorted sets of numbers, as arrays: their union, and what two have in common.
 
-When a good part of all numbers is there, a table of them is faster than looking for each.
+When a good part of all numbers is in a set, a table of them is faster than looking for each.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from omnigraph.compute.arrays import distinct
 
 Ints = npt.NDArray[np.int64]
 
-#: A table is made when it has at most this many numbers for each that is there.
+#: A table is used when it has at most this many places for each number of the set.
 _DENSE = 8
 
 
 def union(sets: Sequence[npt.NDArray[Any]]) -> Ints:
-    """All numbers of ascending sets, each once."""
-    sets = [some for some in sets if len(some)]
+    """All numbers of sorted sets, each once."""
+    sets = [numbers for numbers in sets if len(numbers)]
     if not sets:
         return np.zeros(0, np.int64)
     if len(sets) == 1:
         return sets[0].astype(np.int64)
-    first = min(int(some[0]) for some in sets)
-    span = max(int(some[-1]) for some in sets) + 1 - first
+    first = min(int(numbers[0]) for numbers in sets)
+    span = max(int(numbers[-1]) for numbers in sets) + 1 - first
     if span > _DENSE * sum(map(len, sets)):
         return distinct(*sets).astype(np.int64)
-    there = np.zeros(span, bool)
-    for some in sets:
-        there[some - first] = True
-    return np.flatnonzero(there) + first
+    table = np.zeros(span, bool)
+    for numbers in sets:
+        table[numbers - first] = True
+    return np.flatnonzero(table) + first
 
 
 def common(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> tuple[Ints, Ints]:
-    """Where two ascending sets have the same numbers: places in the one, and in the other."""
+    """Where two sorted sets have the same numbers: places in the one, and in the other."""
     if not len(left) or not len(right):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     if len(left) < len(right):
-        there, here = common(right, left)
-        return here, there
+        in_right, in_left = common(right, left)
+        return in_left, in_right
     # The numbers of the larger set that the smaller one can have at all.
     begin = int(np.searchsorted(left, left.dtype.type(right[0])))
     end = int(np.searchsorted(left, left.dtype.type(right[-1]), "right"))
@@ -54,16 +54,16 @@ def common(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> tuple[Ints, Ints]
         table = np.full(span, -1, np.int64)
         table[left[begin:end] - left.dtype.type(right[0])] = np.arange(begin, end)
         at = table[right - right[0]]
-        there = np.flatnonzero(at >= 0)
-        return at[there], there
+        shared = np.flatnonzero(at >= 0)
+        return at[shared], shared
     at = np.searchsorted(left, right.astype(left.dtype))
     at = np.minimum(at, len(left) - 1)
-    there = np.flatnonzero(left[at] == right)
-    return at[there], there
+    shared = np.flatnonzero(left[at] == right)
+    return at[shared], shared
 
 
 def among(wanted: npt.NDArray[Any], known: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Which numbers of an ascending set are in another one."""
-    found = np.zeros(len(wanted), bool)
-    found[common(wanted, known)[0]] = True
-    return found
+    """Which numbers of a sorted set are in another one."""
+    flags = np.zeros(len(wanted), bool)
+    flags[common(wanted, known)[0]] = True
+    return flags

@@ -1,9 +1,9 @@
-"""Signs of life: a write that takes long says now and then that it is not dead.
+"""Heartbeats: a write that takes long says now and then that it is not dead.
 
 What a write has staged belongs to no version, so a cleanup cannot tell it from what a dead writer
-has left. The age of files decides, and for writes that take longer than that, their signs: small
-objects in `__scratch/`, in a folder that is named by the moment at which the write began. A short
-write never makes one.
+has left. The age of files decides, and for writes that take longer than that, their heartbeats:
+small objects in `__scratch/`, in a folder that is named by the moment at which the write began. A
+short write never makes one.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from omnigraph.errors import StorageError
 from omnigraph.storage.objects import Objects
 
 SCRATCH = "__scratch"
-#: The name of a sign in its folder.
-SIGN = "alive"
-#: How often a sign is given, and how long after the last one its writer counts as alive (seconds).
-PULSE = 60.0
+#: The name of a heartbeat in its folder.
+HEARTBEAT = "alive"
+#: How often it is written, and how long after the last one its writer counts as alive (seconds).
+INTERVAL = 60.0
 LASTS = 300.0
 
 
@@ -34,28 +34,28 @@ class _Writer:
     objects: Objects
     folder: str = field(default_factory=lambda: f"{SCRATCH}/{new_ulid()}")
     begun: float = field(default_factory=time.monotonic)
-    given: bool = False
+    is_written: bool = False
     done: bool = False
     guard: threading.Lock = field(default_factory=threading.Lock)
 
-    def give(self) -> None:
+    def beat(self) -> None:
         with self.guard:
-            if not self.done and time.monotonic() - self.begun >= PULSE:
-                # A sign that cannot be given is given the next time.
+            if not self.done and time.monotonic() - self.begun >= INTERVAL:
+                # One that cannot be written is written the next time.
                 with suppress(StorageError):
-                    self.objects.write(f"{self.folder}/{SIGN}", b"")
-                    self.given = True
+                    self.objects.write(f"{self.folder}/{HEARTBEAT}", b"")
+                    self.is_written = True
 
     def end(self) -> None:
         with self.guard:
             self.done = True
-        if self.given:
+        if self.is_written:
             with suppress(StorageError):
                 self.objects.delete_folder(self.folder)
 
 
 class _Pulse:
-    """All writes of this process, and the thread that gives their signs while there are any."""
+    """All writes of this process, and the thread that writes their heartbeats."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -66,7 +66,7 @@ class _Pulse:
         with self._guard:
             self._writers.append(writer)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._beat, name="omnigraph-signs")
+                self._thread = threading.Thread(target=self._beat, name="omnigraph-heartbeat")
                 self._thread.daemon = True
                 self._thread.start()
 
@@ -76,14 +76,14 @@ class _Pulse:
 
     def _beat(self) -> None:
         while True:
-            time.sleep(PULSE)
+            time.sleep(INTERVAL)
             with self._guard:
                 writers = list(self._writers)
                 if not writers:
                     self._thread = None
                     return
             for writer in writers:
-                writer.give()
+                writer.beat()
 
 
 _pulse = _Pulse()
@@ -99,7 +99,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 @contextmanager
-def sign_of_life(objects: Objects) -> Iterator[None]:
+def heartbeat(objects: Objects) -> Iterator[None]:
     """Let a cleanup know that a write is under way, if it takes long."""
     pulse = _pulse
     writer = _Writer(objects)
