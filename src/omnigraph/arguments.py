@@ -78,8 +78,8 @@ def _is_sink(value: object) -> bool:
 
 
 _TEXT = Kind("a text", _is_text)
-#: Source text is checked by the compiler, and files may have any names.
-_SOURCE = Kind("a text", lambda value: isinstance(value, str))
+#: Notes are stored as they are, the compiler checks queries, and files may have any names.
+_ANY_TEXT = Kind("a text", lambda value: isinstance(value, str))
 _FLAG = Kind("True or False", lambda value: isinstance(value, bool))
 _INTEGER = Kind("a whole number", _is_integer)
 _SECONDS = Kind("a number of seconds, 0 or more", _is_amount)
@@ -116,12 +116,13 @@ _ANY = Kind("anything", lambda _: True)
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(
         [
-            "actor", "base", "branch", "commit", "cursor", "engine", "format", "granularity", "id",
-            "idempotency_key", "if_commit", "into", "kind", "master", "message", "mode", "name",
-            "onto", "prefer", "property", "source", "start", "type", "where",
+            "base", "branch", "commit", "cursor", "engine", "format", "granularity", "id",
+            "if_commit", "into", "kind", "master", "mode", "name", "onto", "prefer", "property",
+            "source", "start", "type", "where",
         ],
         _TEXT,
     ),
+    **dict.fromkeys(["actor", "idempotency_key", "message", "path", "text"], _ANY_TEXT),
     **dict.fromkeys(
         [
             "analyze", "confirm", "create", "delete_branch", "dry_run", "indexes", "ours",
@@ -137,7 +138,6 @@ _KINDS: dict[str, Kind] = {
     "leftovers_older_than": _DURATION,
     "memory_limit": _MIB,
     "params": _PARAMETERS,
-    "path": _SOURCE,
     "progress": _PROGRESS,
     "range": _RANGE,
     "resolutions": _RESOLUTIONS,
@@ -146,7 +146,6 @@ _KINDS: dict[str, Kind] = {
     "spark": _SPARK,
     "stream": _STREAM,
     "target": _TARGET,
-    "text": _SOURCE,
     "time_limit": _SECONDS,
     "embed.types": _NAMES,
     "export.types": _NAMES,
