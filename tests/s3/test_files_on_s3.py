@@ -17,6 +17,7 @@ import omnigraph
 from omnigraph import AlreadyExists, Graph, LoadError, StorageError, UsageError
 from omnigraph.pipeline import export_bucket, export_parts, inputs
 from omnigraph.storage.buckets import bucket_and_key, copy_object, put_object
+from tests.pipeline.clusters import QUICK
 
 SCHEMA = """
 node Person { name: String @key  age: I64? }
@@ -241,7 +242,7 @@ def test_spark_reads_and_writes_the_same(graph, bucket, tmp_path):
         [sys.executable, "-c", f"from omnigraph.cli import main; print(*map(main, {verbs!r}))"],
         capture_output=True,
         text=True,
-        env=os.environ | {"OMNIGRAPH_SPARK_MASTER": "local[2]"},
+        env=os.environ | {"OMNIGRAPH_SPARK_MASTER": "local[2]", "SPARK_SUBMIT_OPTS": QUICK},
     )
     assert (ran.returncode, ran.stdout.splitlines()[-1]) == (0, "0 0"), ran.stderr
     assert rows(graph) == (50, 49)
