@@ -63,7 +63,13 @@ def start(place: str, source: Path, mode: str, branch: str, **more: Any) -> Chil
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.crash.spark_loads", json.dumps(arguments)],
-        env=os.environ | {_MARK: mark, "PYTHONPATH": os.pathsep.join(paths)},
+        env=os.environ
+        | {
+            _MARK: mark,
+            "PYTHONPATH": os.pathsep.join(paths),
+            # It does not live long enough for its code to be compiled twice.
+            "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1",
+        },
         start_new_session=True,
         cwd=root,
     )

@@ -74,8 +74,15 @@ def test_a_killed_load_is_whole_or_absent(
     assert_a_retry_works(place, source, mode, branch, expected[1])
 
 
-@pytest.mark.parametrize("failure", [FailpointError("stopped"), KeyboardInterrupt()])
-@pytest.mark.parametrize("branch", ["main", "draft"])
+@pytest.mark.parametrize(
+    ("failure", "branch"),
+    [
+        (KeyboardInterrupt(), "main"),
+        (FailpointError("stopped"), "draft"),
+        pytest.param(FailpointError("stopped"), "main", marks=pytest.mark.soak),
+        pytest.param(KeyboardInterrupt(), "draft", marks=pytest.mark.soak),
+    ],
+)
 @pytest.mark.parametrize("point", [p for p in POINTS_OF_LOADS if p.startswith("load.")])
 def test_a_failure_between_stages_leaves_nothing(
     failure, branch, point, place, source, outcomes
@@ -116,8 +123,17 @@ class Failing(LocalEngine):
         return super().map(run, tasks, label, progress)
 
 
-@pytest.mark.parametrize("failure", [OSError("task"), MemoryError(), KeyboardInterrupt()])
-@pytest.mark.parametrize("branch", ["main", "draft"])
+@pytest.mark.parametrize(
+    ("failure", "branch"),
+    [
+        (OSError("task"), "main"),
+        (MemoryError(), "main"),
+        (KeyboardInterrupt(), "draft"),
+        pytest.param(OSError("task"), "draft", marks=pytest.mark.soak),
+        pytest.param(KeyboardInterrupt(), "main", marks=pytest.mark.soak),
+        pytest.param(MemoryError(), "draft", marks=pytest.mark.soak),
+    ],
+)
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_failing_task_leaves_a_sound_graph(
     failure, branch, stage, place, source, outcomes, monkeypatch

@@ -25,8 +25,10 @@ from omnigraph.pipeline.spark.session import session
 from tests.patience import PATIENCE
 
 LOCAL = "local[2]"
+#: For a Java that lives for seconds: it does not pay to compile the same code twice.
+QUICK = "-XX:TieredStopAtLevel=1"
 #: The options that keep a Java small and quick to start.
-SMALL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+SMALL = f"{QUICK} -XX:+UseSerialGC -Xshare:auto"
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +61,9 @@ def engine_on(master: str, monkeypatch: pytest.MonkeyPatch) -> SparkEngine:
     if master != LOCAL:
         for name, value in _configuration().items():
             monkeypatch.setenv(name, value)
-    return SparkEngine(session(master))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_SUBMIT_OPTS", QUICK)
+        return SparkEngine(session(master))
 
 
 def _configuration() -> dict[str, str]:

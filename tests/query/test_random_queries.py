@@ -22,7 +22,7 @@ from tests.query.programs import Program, random_program, random_rows, random_sc
 
 TESTS = 10
 GRAPHS = 2
-QUERIES = 100
+QUERIES = 60
 
 
 def make_graph(source: Source, place: Path) -> Graph:
