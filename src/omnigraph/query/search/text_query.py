@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Literal
 
 from omnigraph.query.search.folding import is_unspaced
-from omnigraph.query.search.tokenizer import tokens_of, words_in
+from omnigraph.query.search.tokenizer import Tokens, Word, tokens_of, words_in
 from omnigraph.storage.stems import stems
 
 Mode = Literal["any", "phrase", "fuzzy"]
@@ -31,12 +32,12 @@ class TextQuery:
     def __init__(self, text: str, mode: Mode = "any", edits: int = 1) -> None:
         self.mode = mode
         self.edits = edits
-        words = words_in(text)
+        words = _tokenized(text)
         numbers: dict[str, int] = {}
         self.words: list[str] = []
         phrase: list[tuple[int, int]] = []
         place = 0
-        for word, tokens in zip(words, tokens_of(words), strict=True):
+        for word, tokens in words:
             # The last character of several has no next one; it only keeps its place.
             last = 1 if is_unspaced(word.text) and len(tokens) > 1 else 0
             for at, token in enumerate(tokens[: len(tokens) - last]):
@@ -47,7 +48,7 @@ class TextQuery:
             place += len(tokens)
         self.terms = tuple(numbers)
         self.phrase = [(place - phrase[0][0], term) for place, term in phrase]
-        self.plain_text = " ".join(word.text for word in words if word.text.isascii())
+        self.plain_text = " ".join(word.text for word, _ in words if word.text.isascii())
         #: What a word can begin with, unless it is not ASCII: stems begin like their words.
         self._letters = {term[0] for term in self.terms}
         self._characters = {term for term in self.terms if is_single(term)}
@@ -75,6 +76,13 @@ class TextQuery:
         plain = [word if word.isascii() else "" for word in self.words]
         plain_stems = stems([word or "the" for word in plain])
         return [stem == term for stem, term in zip(plain_stems, self.terms, strict=True)]
+
+
+@lru_cache(maxsize=1024)
+def _tokenized(text: str) -> list[tuple[Word, Tokens]]:
+    """The words of a text with their tokens; the same text is often searched for again."""
+    words = words_in(text)
+    return list(zip(words, tokens_of(words), strict=True))
 
 
 def is_single(token: str) -> bool:

@@ -216,15 +216,15 @@ class Texts:
         known = image.kept(TextColumn, search.column)
         with known.guard:
             if not known.knows_index:
-                known.knows_index = True
                 index = TextIndex.of(self._source.table(search.type), search.column)
-                if index is not None and (is_few(len(index.others), image.rows)):
+                if index is not None and is_few(len(index.others), image.rows):
                     texts = read(image, search.column, index.others)
                     built = build_postings(texts, len(index.others), image.size)
                     if built is not None:
                         index.postings = built[0]
                         known.index = index
                         image.grow(index.others.nbytes + index.postings.bytes)
+                known.knows_index = True
         return known.index
 
     def _read(self, search: TextSearch, positions: Positions | None) -> Postings:
