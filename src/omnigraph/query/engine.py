@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from omnigraph.compute.arrays import as_arrow, as_numpy
 from omnigraph.compute.evaluate import ComputeFault, Given, evaluate, value
 from omnigraph.compute.keys import one_zero
+from omnigraph.compute.lists import hashable
 from omnigraph.errors import UsageError
 from omnigraph.language.query.expressions import (
     Checked,
@@ -310,18 +311,14 @@ def _count(expression: Any, given: Given) -> int | None:
 
 def _unique(table: pa.Table) -> pa.Table:
     """Each row once."""
-    if all(_sortable(t) for t in table.schema.types):
-        columns = [one_zero(column) for column in table.columns]
-        table = pa.Table.from_arrays(columns, names=table.column_names)
-        return table.group_by(table.column_names).aggregate([])
-    seen: set[str] = set()
-    places = []
-    for place, row in enumerate(table.to_pylist()):
-        key = repr(list(row.values()))
-        if key not in seen:
-            seen.add(key)
-            places.append(place)
-    return table.take(places)
+    columns = [column.combine_chunks() for column in table.columns]
+    names = [str(place) for place in range(len(columns))]
+    keys = pa.Table.from_arrays([hashable(column) for column in columns], names=names)
+    if any(pa.types.is_nested(column.type) for column in columns):
+        rows = keys.append_column("row", as_arrow(np.arange(table.num_rows)))
+        first = rows.group_by(names).aggregate([("row", "min")])["row_min"]
+        return table.take(first)
+    return keys.group_by(names).aggregate([]).rename_columns(table.column_names)
 
 
 def _sortable(type: pa.DataType) -> bool:

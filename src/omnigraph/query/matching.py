@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
@@ -392,9 +393,7 @@ class Matcher(Struct):
     def _exists(self, step: Exists, stream: Iterator[Frame]) -> Iterator[Frame]:
         hop = step.hop
         for frame in stream:
-            if hop.low == 0:
-                yield frame
-            elif step.start is None:
+            if step.start is None:
                 if self._any_walk(hop, step):
                     yield frame
             else:
@@ -402,13 +401,19 @@ class Matcher(Struct):
                 yield frame.take(self._leads_on(hop, positions, step))
 
     def _any_walk(self, hop: Hop, operator: object) -> bool:
-        if hop.low <= 1:
+        if hop.low == 0:
+            edge = self.source.catalog.edges[hop.edge]
+            return self.source.rows(edge.source) + self.source.rows(edge.target) > 0
+        if hop.low == 1:
             return self.source.rows(hop.edge) > 0
         every = np.arange(self.source.adjacency(hop.edge, hop.direction).size)
         return any(len(rows) for rows, _ in self.walk(hop, every, operator))
 
     def _leads_on(self, hop: Hop, positions: Positions, operator: object) -> npt.NDArray[np.bool_]:
-        if hop.low <= 1:
+        if hop.low == 0:
+            # A walk of no edges leads from everything to itself, but null is nothing.
+            return positions >= 0
+        if hop.low == 1:
             adjacency = self.source.adjacency(hop.edge, hop.direction)
             return adjacency.counts(positions) > 0
         found = np.zeros(len(positions), bool)
@@ -514,8 +519,8 @@ def _parts(counts: Ints, most: int = BLOCK_ROWS) -> Iterator[slice]:
 
 
 def _row_name(frame: Frame) -> str:
-    """A name for the numbers of a frame's rows; patterns may be nested."""
-    return f"{_ROW}{sum(name.startswith(_ROW) for name in frame.columns)}"
+    """A name for the numbers of a frame's rows that it has not got yet; patterns may be nested."""
+    return next(name for n in count() if (name := f"{_ROW}{n}") not in frame.columns)
 
 
 def gathered(stream: Iterable[Frame], budget: Budget, operator: str) -> Frame | None:

@@ -24,6 +24,7 @@ from omnigraph.language.query.plan import Ordering, ReadPlan
 from omnigraph.query.liveness import Kept, kept_after
 from omnigraph.query.planner import Planner
 from omnigraph.query.rewrite import replaced
+from omnigraph.query.rewrites import rewritten
 from omnigraph.query.searched import Meaning, Searched, SearchNames
 from omnigraph.query.source import Source
 from omnigraph.query.steps import Step
@@ -60,7 +61,7 @@ class Prepared(Struct, frozen=True):
 def prepare(plan: ReadPlan, source: Source) -> Prepared:
     """Prepare a plan for tables of the sizes that a source has."""
     names = SearchNames()
-    plan = names.rewritten(plan)
+    plan = names.rewritten(rewritten(plan))
     aggregates: list[Aggregate] = []
     for output in plan.outputs:
         for part in walk(output.expression):
