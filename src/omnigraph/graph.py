@@ -27,6 +27,7 @@ from omnigraph.history.revisions import Ref, at_commit, at_version, find_commit,
 from omnigraph.language import Catalog, CompiledQuery, QueryCache, bind_parameters
 from omnigraph.language.query.parameters import bind_each
 from omnigraph.language.query.plan import ReadPlan
+from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.query.budget import Budget
 from omnigraph.query.caches import Caches
 from omnigraph.query.explain import Explanation
@@ -425,9 +426,8 @@ class Graph:
         snapshot = self._state_to_read(branch, commit, snapshot, version)
         budget = self._budget(time_limit, memory_limit)
         table = snapshot._run(plan, values, budget, self._caches_of(snapshot))
-        schema = schema_of(query.fields)
-        if table.schema.types != schema.types:
-            table = table.cast(schema)
+        if table.schema.types != [arrow_type(field.type) for field in query.fields]:
+            table = table.cast(schema_of(query.fields))
         return QueryResult(table, query.fields, snapshot.commit, snapshot.branch, query.name)
 
     def query_batches(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +125,7 @@ def test_mistakes_are_told_before_the_first_batch(graph: Graph) -> None:
 
 def test_the_reader_may_take_its_time(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr(budgets.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     batches = graph.query_batches(f"query q() {{ {QUERIES['ties']} }}", time_limit=5, batch_rows=1)
     for number, _ in enumerate(batches):
         now += 100

@@ -62,8 +62,8 @@ def test_numbers_of_different_columns_compare_like_values(name, descending):
     column = COLUMNS[name]
     found = []
     for place in range(len(column)):
-        mine = numbers(column[place : place + 1], nullable=True)
-        found.append(tuple(int(~n[0] if descending else n[0]) for n in mine))
+        parts = numbers(column[place : place + 1], nullable=True)
+        found.append(tuple(int(~part[0] if descending else part[0]) for part in parts))
     values = column.to_pylist()
     for one, mine in zip(values, found, strict=True):
         for other, theirs in zip(values, found, strict=True):

@@ -50,6 +50,8 @@ _SLACK = 4
 _FIRST_PIECE = 4 << 20
 _FEW_ROWS = 1 << 10
 _VERY_FEW_ROWS = 16
+#: Whether the answer is going to fit is asked when there are more rows than this.
+_MANY_ROWS = 1 << 14
 #: A column is read as a whole to return at least this part of its rows.
 _FEW_OF = 200
 
@@ -94,12 +96,14 @@ class Execution(Struct, dict=True):
         self.as_table = True
         pieces = []
         for columns in self.pieces():
-            self.budget.keep_answer(sum(column.nbytes for column in columns))
+            self.budget.keep_answer(sum(c.get_total_buffer_size() for c in columns))
             pieces.append(columns)
         names = [o.name for o in self.plan.outputs]
         if not pieces:
             empty = [pa.nulls(0, _arrow(o.expression)) for o in self.plan.outputs]
             return pa.Table.from_arrays(empty, names=names)
+        if len(pieces) == 1:
+            return pa.Table.from_arrays(pieces[0], names=names)
         return pa.Table.from_arrays(
             [pa.chunked_array(chunks) for chunks in zip(*pieces, strict=True)], names=names
         )
@@ -181,7 +185,9 @@ class Execution(Struct, dict=True):
             if self.limit is not None:
                 stop = min(stop, start + self.limit - given)
             given += stop - start
-            if stop > start:
+            if stop - start == frame.count:
+                yield frame
+            elif stop > start:
                 yield frame.slice(start, stop)
             if self.limit is not None and given >= self.limit:
                 return
@@ -202,7 +208,7 @@ class Execution(Struct, dict=True):
                 frames.append(frame)
                 count += frame.count
                 total += frame.count
-                if self.as_table:
+                if self.as_table and total > _MANY_ROWS:
                     self._check_size(total)
                 if count < budget.sorted_rows:
                     continue
@@ -239,7 +245,7 @@ class Execution(Struct, dict=True):
         expressions = [o.expression for o in self.plan.outputs]
 
         def columns(start: int, stop: int) -> list[pa.Array]:
-            part = frame.slice(start, stop)
+            part = frame if stop - start == frame.count else frame.slice(start, stop)
             values = self._values(part, expressions)
             return [evaluate(e, values.columns, part.count, self.given) for e in expressions]
 
@@ -249,17 +255,14 @@ class Execution(Struct, dict=True):
         """How many rows are read at first, by what is known about the texts and lists in them."""
         if frame.count <= _VERY_FEW_ROWS:
             return frame.count
-        width = 8.0 * len(self.plan.outputs)
-        for expression in (o.expression for o in self.plan.outputs):
-            for part in walk(expression):
-                if not isinstance(part, PropertyOf | Entity) or not _varies(part):
-                    continue
-                name = part.property if isinstance(part, PropertyOf) else "id"
-                mine = self._width(part.variable, name, frame.count)
-                if mine is None:
-                    return _FEW_ROWS
-                width += mine
-        return min(int(_FIRST_PIECE / width), self.budget.block_rows)
+        width = 0.0
+        for variable, name in self.prepared.texts:
+            mine = self._width(variable, name, frame.count)
+            if mine is None:
+                return _FEW_ROWS
+            width += mine
+        most = self.budget.block_rows
+        return min(int(_FIRST_PIECE / width), most) if width else most
 
     def _width(self, variable: str, name: str, count: int) -> float | None:
         """How many bytes a value has on average; None when that is not known."""
@@ -272,7 +275,7 @@ class Execution(Struct, dict=True):
         if not image.has([column]) and count < image.rows // _FEW_OF:
             return None
         values = image.columns([column])[column]
-        return float(values.nbytes / max(1, len(values)))
+        return float(values.get_total_buffer_size() / max(1, len(values)))
 
     def _distinct(self, stream: Iterable[Frame]) -> pa.Table | None:
         rows = Accumulated(self.budget, "distinct", unique)
@@ -424,12 +427,6 @@ def _at_most(frames: Iterable[Frame], rows: int) -> Iterator[Frame]:
     for frame in frames:
         for start in range(0, frame.count, rows):
             yield frame if frame.count <= rows else frame.slice(start, start + rows)
-
-
-def _varies(expression: Checked) -> bool:
-    """True for a value whose size differs from row to row."""
-    type = expression.type
-    return type is None or not type.is_scalar or type.is_text
 
 
 def _least_width(type: pa.DataType) -> int:

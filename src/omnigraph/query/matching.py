@@ -221,8 +221,9 @@ class Matcher(Struct):
             for start in range(0, count, rows):
                 stop = min(start + rows, count)
                 block = np.arange(start, stop) if positions is None else positions[start:stop]
-                kinds = np.full(len(block), place, np.int8)
-                mixed = {step.variable: kinds} if len(step.types) > 1 else {}
+                mixed = {}
+                if len(step.types) > 1:
+                    mixed[step.variable] = np.full(len(block), place, np.int8)
                 yield Frame(len(block), {step.variable: block}, mixed)
 
     def _nothing(self, step: Scan) -> Frame:
@@ -355,34 +356,42 @@ class Matcher(Struct):
         for start in range(0, len(positions), step):
             rows = np.arange(start, min(start + step, len(positions)))
             rows = rows[positions[rows] >= 0]
-            pairs = rows * size + positions[rows]
+            nodes = positions[rows]
             if hop.low == 0:
-                yield rows, positions[rows]
+                yield rows, nodes
             # Walks from some rows: how far they are, where they are now, and where they were.
-            walks = [(0, pairs, pairs)]
+            walks = [(0, rows, nodes, rows * size + nodes)]
             while walks:
-                depth, last, seen = walks.pop()
+                depth, rows, nodes, seen = walks.pop()
                 self.budget.check_time(operator)
-                if not len(last) or (hop.high is not None and depth >= hop.high):
+                if not len(rows):
                     continue
-                reach = int(adjacency.counts(last % size).sum())
-                if len(seen) + reach > _WALKED * most and last[0] // size < last[-1] // size:
+                counts = adjacency.counts(nodes)
+                if len(seen) + int(counts.sum()) > _WALKED * most and rows[0] < rows[-1]:
                     # It may get too large: the walks from one half of the rows come first.
-                    walks += _halves(depth, last, seen, size)
+                    walks += _halves(depth, rows, nodes, seen, size)
                     continue
-                ends = self._neighbours(adjacency, last, size, operator)
+                ends = self._neighbours(adjacency, rows, nodes, counts, size, operator)
                 again = np.isin(ends, seen, assume_unique=True)
                 if depth == 0 and hop.low == 1 and again.any():
                     yield ends[again] // size, ends[again] % size
                 ends = ends[~again]
+                rows, nodes = ends // size, ends % size
                 if depth + 1 >= hop.low and len(ends):
-                    yield ends // size, ends % size
-                walks.append((depth + 1, ends, distinct(seen, ends)))
+                    yield rows, nodes
+                if depth + 1 != hop.high:
+                    walks.append((depth + 1, rows, nodes, distinct(seen, ends)))
 
-    def _neighbours(self, adjacency: Adjacency, pairs: Ints, size: int, operator: object) -> Ints:
+    def _neighbours(
+        self,
+        adjacency: Adjacency,
+        rows: Ints,
+        nodes: Positions,
+        counts: Ints,
+        size: int,
+        operator: object,
+    ) -> Ints:
         """The distinct pairs of row and neighbour, as numbers."""
-        rows, nodes = pairs // size, pairs % size
-        counts = adjacency.counts(nodes)
         found = np.zeros(0, np.int64)
         for part in _parts(counts, _WALKED * self.budget.block_rows):
             mine = counts[part]
@@ -558,12 +567,14 @@ def _parts(counts: Ints, most: int) -> Iterator[slice]:
         start = stop
 
 
-def _halves(depth: int, last: Ints, seen: Ints, size: int) -> Iterator[tuple[int, Ints, Ints]]:
+def _halves(
+    depth: int, rows: Ints, nodes: Positions, seen: Ints, size: int
+) -> Iterator[tuple[int, Ints, Positions, Ints]]:
     """Walks from some rows as those of the second half of the rows, and of the first one."""
-    middle = (last[0] // size + last[-1] // size + 1) // 2 * size
-    at, before = np.searchsorted(last, middle), np.searchsorted(seen, middle)
-    yield depth, last[at:], seen[before:]
-    yield depth, last[:at], seen[:before]
+    middle = (int(rows[0]) + int(rows[-1]) + 1) // 2
+    at, before = np.searchsorted(rows, middle), np.searchsorted(seen, middle * size)
+    yield depth, rows[at:], nodes[at:], seen[before:]
+    yield depth, rows[:at], nodes[:at], seen[:before]
 
 
 def _row_name(frame: Frame) -> str:

@@ -29,7 +29,6 @@ def in_pieces(
         columns: Returns the columns from a row up to another one.
     """
     start, rows, width = 0, max(1, first), 1.0
-    size = _PIECE if budget.bytes is None else min(_PIECE, budget.bytes // _PART)
     while start < count:
         budget.check_time("return")
         stop = min(start + rows, count)
@@ -41,7 +40,10 @@ def in_pieces(
                 raise
             rows = max(1, (stop - start) // _SHRINK)
             continue
-        width = max(width, sum(column.nbytes for column in made) / (stop - start))
         yield made
+        if stop == count:
+            return
+        width = max(width, sum(column.nbytes for column in made) / (stop - start))
+        size = _PIECE if budget.bytes is None else min(_PIECE, budget.bytes // _PART)
         rows = max(1, min(rows * _GROWTH, int(size / width), budget.block_rows))
         start = stop

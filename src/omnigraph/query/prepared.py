@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
@@ -17,6 +17,7 @@ from omnigraph.language.query.expressions import (
     Checked,
     Constant,
     Entity,
+    PropertyOf,
     variables,
     walk,
 )
@@ -46,6 +47,7 @@ class Prepared(Struct, frozen=True):
         aggregates: What is computed for each group.
         order: What is ordered by.
         distances: The distances among what is ordered by.
+        texts: The returned properties whose values differ in size: texts and lists.
     """
 
     plan: ReadPlan
@@ -56,6 +58,7 @@ class Prepared(Struct, frozen=True):
     aggregates: tuple[Aggregate, ...]
     order: tuple[Checked, ...]
     distances: tuple[Searched, ...]
+    texts: tuple[tuple[str, str], ...]
 
 
 def prepare(plan: ReadPlan, source: Source) -> Prepared:
@@ -84,6 +87,7 @@ def prepare(plan: ReadPlan, source: Source) -> Prepared:
         tuple(aggregates),
         order,
         tuple(sorted(distances, key=lambda part: part.property)),
+        tuple(dict.fromkeys(_texts(plan))),
     )
 
 
@@ -131,6 +135,17 @@ def _needed(plan: ReadPlan, order: tuple[Checked, ...]) -> frozenset[str]:
     for expression in order:
         found |= variables(expression)
     return frozenset(found)
+
+
+def _texts(plan: ReadPlan) -> Iterator[tuple[str, str]]:
+    for output in plan.outputs:
+        for part in walk(output.expression):
+            if isinstance(part, Entity):
+                yield part.variable, "id"
+            elif isinstance(part, PropertyOf):
+                type = part.type
+                if type is None or not type.is_scalar or type.is_text:
+                    yield part.variable, part.property
 
 
 def _counts_matches(aggregate: Aggregate) -> bool:
