@@ -6,7 +6,6 @@ whatever it returns.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
@@ -107,6 +106,8 @@ class SortedRuns:
             self._budget.keep(size, "order")
             return _Run(len(columns[0]), columns, None, ())
         if self._file is None:
+            import tempfile
+
             # It has no name, so nothing is left when the process dies.
             self._file = tempfile.TemporaryFile(prefix="omnigraph-sort-")  # noqa: SIM115
         places = []
@@ -129,9 +130,11 @@ class SortedRuns:
             self._file.write(np.ascontiguousarray(column).view(np.uint8).data)
             self._file.flush()
         except OSError as error:
+            from tempfile import gettempdir
+
             raise ResourceLimit(
                 f"the rows to order need more than {self._end >> 20} MiB in"
-                f" {tempfile.gettempdir()}: {error.strerror}. Make room, or set TMPDIR to a larger"
+                f" {gettempdir()}: {error.strerror}. Make room, or set TMPDIR to a larger"
                 " disk",
                 resource="disk",
                 limit=self._end,
