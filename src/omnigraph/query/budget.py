@@ -6,10 +6,12 @@ is used up is a clear error that names the operator; the process is never taken 
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import TypeVar
 
 from msgspec import Struct, field
@@ -33,6 +35,37 @@ _ON_THE_WAY = 4
 _LONG = 1 << 17
 #: How often a long computation is looked after, in seconds.
 _PATIENCE = 0.05
+
+
+#: Threads that wait for a computation. They are used again, since memory that a thread has freed is
+#: mostly used again by the same thread only.
+_idle: list[_Worker] = []
+os.register_at_fork(after_in_child=_idle.clear)
+
+
+class _Worker:
+    """A thread that computes one thing after the other."""
+
+    def __init__(self) -> None:
+        self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        threading.Thread(target=self._loop, name="omnigraph query", daemon=True).start()
+
+    def run(self, work: Callable[[], None]) -> None:
+        self._inbox.put(work)
+
+    def _loop(self) -> None:
+        while True:
+            self._inbox.get()()
+            _idle.append(self)
+
+
+def _run(work: Callable[[], None]) -> None:
+    """Start a computation in another thread."""
+    try:
+        worker = _idle.pop()
+    except IndexError:
+        worker = _Worker()
+    worker.run(work)
 
 
 class Budget(Struct):
@@ -97,7 +130,7 @@ class Budget(Struct):
             finally:
                 done.set()
 
-        threading.Thread(target=work, name="omnigraph query", daemon=True).start()
+        _run(work)
         try:
             while not done.wait(_PATIENCE):
                 self.check_time(operator)
