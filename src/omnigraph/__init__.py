@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.spark.session import register_spark
     from omnigraph.query.explain import ExplainedStep, Explanation
     from omnigraph.refs import Branches, Tags
-    from omnigraph.results import QueryResult
+    from omnigraph.results import QueryBatches, QueryResult
     from omnigraph.settings import Settings
     from omnigraph.snapshots import Snapshot
     from omnigraph.storage.blobs import BlobStream
@@ -135,6 +135,7 @@ __all__ = [
     "Problem",
     "Property",
     "PublishedTable",
+    "QueryBatches",
     "QueryCache",
     "QueryError",
     "QueryFile",
@@ -212,6 +213,7 @@ _HOMES = {
     "TypeSummary": "omnigraph.merge.diff",
     "read_resolutions": "omnigraph.merge.conflicts",
     "write_resolutions": "omnigraph.merge.conflicts",
+    "QueryBatches": "omnigraph.results",
     "QueryResult": "omnigraph.results",
     "Recovery": "omnigraph.writes.audit",
     "ExportResult": "omnigraph.pipeline.export.run",

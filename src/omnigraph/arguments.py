@@ -82,6 +82,7 @@ _TEXT = Kind("a text", _is_text)
 _ANY_TEXT = Kind("a text", lambda value: isinstance(value, str))
 _FLAG = Kind("True or False", lambda value: isinstance(value, bool))
 _INTEGER = Kind("a whole number", _is_integer)
+_COUNT = Kind("a whole number above 0", lambda value: _is_integer(value) and value > 0)  # type: ignore[operator]
 _SECONDS = Kind("a number of seconds, 0 or more", _is_amount)
 _MIB = Kind("a number of MiB, 0 or more", lambda value: _is_integer(value) and _is_amount(value))
 _PATH = Kind("a path", _is_path)
@@ -131,6 +132,7 @@ _KINDS: dict[str, Kind] = {
         _FLAG,
     ),
     **dict.fromkeys(["limit", "max_errors", "version"], _INTEGER),
+    **dict.fromkeys(["batch_rows", "rows"], _COUNT),
     **dict.fromkeys(["kinds", "ops", "types"], _FILTER),
     **dict.fromkeys(["place", "rejects"], _PATH),
     **dict.fromkeys(["a", "b", "batches", "ref", "snapshot"], _ANY),

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from omnigraph.arguments import checks_arguments
 from omnigraph.query.explain import Explanation
-from omnigraph.results import QueryResult
+from omnigraph.results import QueryBatches, QueryResult
 from omnigraph.snapshots import Snapshot
 
 if TYPE_CHECKING:
@@ -71,6 +71,29 @@ class GraphAt:
             snapshot=self.snapshot,
             time_limit=time_limit,
             memory_limit=memory_limit,
+            path=path,
+        )
+
+    def query_batches(
+        self,
+        text: str,
+        *,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        time_limit: float | None = None,
+        memory_limit: int | None = None,
+        batch_rows: int = 65_536,
+        path: str | None = None,
+    ) -> QueryBatches:
+        """Return the answer in batches while it is made; see `Graph.query_batches`."""
+        return self._graph.query_batches(
+            text,
+            name=name,
+            params=params,
+            snapshot=self.snapshot,
+            time_limit=time_limit,
+            memory_limit=memory_limit,
+            batch_rows=batch_rows,
             path=path,
         )
 

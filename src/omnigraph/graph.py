@@ -15,7 +15,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-import pyarrow as pa
 from msgspec import structs
 
 from omnigraph.arguments import checked, checks_arguments
@@ -34,7 +33,8 @@ from omnigraph.query.budget import Budget
 from omnigraph.query.caches import Caches
 from omnigraph.query.explain import Explanation
 from omnigraph.refs import Branches, Tags
-from omnigraph.results import QueryResult
+from omnigraph.results import QueryBatches, QueryResult
+from omnigraph.results.batches import schema_of
 from omnigraph.settings import Settings
 from omnigraph.snapshots import Snapshot
 from omnigraph.storage.location import Location
@@ -437,20 +437,81 @@ class Graph:
             >>> g.query(text, params={"n": "Ada"}).scalar()
             36
         """
+        query, plan, values = self._to_read(text, name, params, path)
+        snapshot = self._state_to_read(branch, commit, snapshot, version)
+        budget = self._budget(time_limit, memory_limit)
+        table = snapshot._run(plan, values, budget, self._caches_of(snapshot))
+        if table.schema.types != [arrow_type(field.type) for field in query.fields]:
+            table = table.cast(schema_of(query.fields))
+        return QueryResult(table, query.fields, snapshot.commit, snapshot.branch, query.name)
+
+    def query_batches(
+        self,
+        text: str,
+        *,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        branch: str = MAIN,
+        commit: str | None = None,
+        snapshot: Snapshot | None = None,
+        version: int | None = None,
+        time_limit: float | None = None,
+        memory_limit: int | None = None,
+        batch_rows: int = 65_536,
+        path: str | None = None,
+    ) -> QueryBatches:
+        """Read as `query` does, and return the answer in Arrow batches while it is made.
+
+        An answer of any size takes a bounded amount of memory. What `order` needs beyond the
+        memory limit goes to a temporary file; groups and distinct rows have to fit.
+
+        Args:
+            text: One or more queries.
+            name: Which of them; may be left out when there is one.
+            params: Values for its parameters.
+            branch: Read at the head of this branch.
+            commit: Read at this commit, by its id or tag, instead.
+            snapshot: Read this state, which `Graph.snapshot` gave, instead.
+            version: Read what the branch was at this version of its manifest, instead.
+            time_limit: How many seconds it may run, not counting the time between batches; from
+                the settings unless given.
+            memory_limit: How many MiB it may use; from the settings unless given.
+            batch_rows: How many rows a batch has at most.
+            path: Name of the text in messages.
+
+        Raises:
+            QueryError: The query does not compile, or a parameter does not fit.
+            NotFound: There is no such query, branch or commit.
+            ResourceLimit: While batches are read: it takes longer, or more memory, than it may.
+
+        Example:
+            >>> text = "query q() { match { $p: Person } return { $p.name } order { $p.age } }"
+            >>> sum(batch.num_rows for batch in g.query_batches(text))
+            3
+        """
+        if not isinstance(batch_rows, int) or batch_rows < 1:
+            raise UsageError(f"batch_rows is a whole number from 1 on, not {batch_rows!r}")
+        query, plan, values = self._to_read(text, name, params, path)
+        snapshot = self._state_to_read(branch, commit, snapshot, version)
+        budget = self._budget(time_limit, memory_limit)
+        schema = schema_of(query.fields)
+        caches = self._caches_of(snapshot)
+        batches = snapshot._batches(plan, values, budget, caches, schema, batch_rows)
+        return QueryBatches(batches, query.fields, snapshot.commit, snapshot.branch, query.name)
+
+    def _to_read(
+        self, text: str, name: str | None, params: Mapping[str, Any] | None, path: str | None
+    ) -> tuple[CompiledQuery, ReadPlan, Mapping[str, Any]]:
         query = self._compiled(text, name, path)
         if not isinstance(query.plan, ReadPlan):
             raise UsageError(f"query `{query.name}` writes; run it with `mutate`")
-        values = bind_parameters(query, params)
-        snapshot = self._state_to_read(branch, commit, snapshot, version)
-        budget = Budget(
-            self._settings.query_seconds if time_limit is None else time_limit,
-            (self._settings.query_mib if memory_limit is None else memory_limit) << 20,
+        return query, query.plan, bind_parameters(query, params)
+
+    def _budget(self, seconds: float | None, mib: int | None) -> Budget:
+        return Budget(
+            self._settings.query_seconds if seconds is None else seconds,
+            (self._settings.query_mib if mib is None else mib) << 20,
         )
-        table = snapshot._run(query.plan, values, budget, self._caches_of(snapshot))
-        types = [arrow_type(field.type) for field in query.fields]
-        if table.schema.types != types:
-            table = table.cast(pa.schema(zip(table.column_names, types, strict=True)))
-        return QueryResult(table, query.fields, snapshot.commit, snapshot.branch, query.name)
 
     def explain(
         self,

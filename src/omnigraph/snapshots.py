@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from omnigraph.query.explain import ExplainedStep, Ran, explained
 from omnigraph.query.matching import Measured
 from omnigraph.query.prepared import prepare
 from omnigraph.query.source import Source
+from omnigraph.results.batches import in_batches
 
 if TYPE_CHECKING:
     from omnigraph.blobs import EntityKind
@@ -122,6 +123,34 @@ class Snapshot(Struct, frozen=True):
         source.keep()
         self._repository.history.keep()
         return found
+
+    def _batches(
+        self,
+        plan: ReadPlan,
+        values: Mapping[str, Any],
+        budget: Budget,
+        caches: Caches,
+        schema: pa.Schema,
+        rows: int,
+    ) -> Generator[pa.RecordBatch]:
+        source = Source(self._repository, self._state, caches)
+        with self._confirmed():
+            prepared = caches.plans.get(plan, source)
+            execution = Execution(prepared, source, values, budget, embedder=caches.embedder)
+        return self._read_batches(execution, schema, rows)
+
+    def _read_batches(
+        self, execution: Execution, schema: pa.Schema, rows: int
+    ) -> Generator[pa.RecordBatch]:
+        budget = execution.budget
+        # The time before the first batch is asked for is not the query's.
+        budget.restart()
+        with self._confirmed():
+            for batch in in_batches(execution.pieces(), schema, rows):
+                with budget.paused():
+                    yield batch
+        execution.source.keep()
+        self._repository.history.keep()
 
     def _explain(
         self,

@@ -6,29 +6,25 @@ a graph came about, and however it is read, every query has the same answer.
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
-from pkgutil import walk_packages
 from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-import omnigraph.query
 from omnigraph.graph import Graph, init, open
 from omnigraph.language import Catalog, EdgeType, NodeType
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.types import STRING, ValueType
 from omnigraph.language.values import coerce
-from omnigraph.query import budget, grouping, images, matching, shapes
+from omnigraph.query import budget, engine, grouping, images, matching, shapes
 from omnigraph.query.search import postings, reading, texts
 from omnigraph.storage import kept
 from omnigraph.storage.tables import StagedWrite, Tables, TableSnapshot
@@ -406,7 +402,9 @@ def limits(way: str) -> Iterator[None]:
             _set(patch, postings, _MOST=-1)
             _set(patch, matching, _LOCAL=0)
         if way == "small_blocks":
-            _replace_everywhere(patch, "BLOCK_ROWS", budget.BLOCK_ROWS, 3)
+            few = {"BLOCK_ROWS": 3, "_LEAST_ROWS": 3, "_LONG": 2, "_SORTED_ROW_BYTES": 1 << 40}
+            _set(patch, budget, **few)
+            _set(patch, engine, _FEW_ROWS=2, _VERY_FEW_ROWS=0)
             _set(patch, grouping, _DENSE=0)
         if way == "kept_columns":
             # All that is worked out is kept in files at once, and read by who asks next.
@@ -425,19 +423,3 @@ def _set(patch: pytest.MonkeyPatch, module: ModuleType, **limits: float) -> None
     assert known, f"{module.__name__} has none of {', '.join(limits)}"
     for name, value in known.items():
         patch.setattr(module, name, value)
-
-
-def _replace_everywhere(patch: pytest.MonkeyPatch, name: str, old: int, new: int) -> None:
-    """Replace a constant in all modules that import it, and where it is an argument's default."""
-    found = 0
-    for info in walk_packages(omnigraph.query.__path__, "omnigraph.query."):
-        module = import_module(info.name)
-        if getattr(module, name, None) == old:
-            patch.setattr(module, name, new)
-            found += 1
-        for _, function in inspect.getmembers(module, inspect.isfunction):
-            defaults = function.__defaults__ or ()
-            if function.__module__ == module.__name__ and old in defaults:
-                replaced = tuple(new if value == old else value for value in defaults)
-                patch.setattr(function, "__defaults__", replaced)
-    assert found > 1, f"no module uses {name}"

@@ -122,3 +122,37 @@ def test_optional_parts_are_nested_and_measured(graph: Graph) -> None:
 def test_a_mutation_is_not_explained_here(graph: Graph) -> None:
     with pytest.raises(UsageError, match="writes"):
         graph.explain('query q() { delete Person where name = "x" }')
+
+
+def test_each_part_of_a_conjunction_is_pushed_to_its_variable(graph: Graph) -> None:
+    body = """
+      match { $a knows $b  $a.name = "p3" and ($b.age > 3 and $a.age < $b.age) }
+      return { $b.name }
+    """
+    assert (
+        shown(graph, body)
+        == """\
+step                                          estimate
+scan a: Person where a.name = "p3"                   1
+expand a -[Knows]-> b from a where b.age > 3         1
+filter a.age < b.age                                 0
+return b.name"""
+    )
+
+
+def test_a_part_of_a_conjunction_does_not_wait_for_optional_variables(graph: Graph) -> None:
+    body = """
+      match { $a: Person  optional { $a livesIn $c }  $a.name = "p3" and $c.name = "Rome" }
+      return { $a.age }
+    """
+    assert (
+        shown(graph, body)
+        == """\
+step                                estimate
+scan a: Person where a.name = "p3"         1
+optional c                                 1
+  expand a -[LivesIn]-> c from a           0
+filter c.name = "Rome"                     0
+return a.age"""
+    )
+    assert [row["a.age"] for row in graph.query(f"query q() {{ {body} }}")] == [3]

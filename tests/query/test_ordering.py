@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.query.ordering import ordered, ranks
+from omnigraph.query.ordering import numbers, ordered, ranks
 
 LOW, HIGH = -(2**63), 2**63 - 1
 UTC = dt.UTC
@@ -29,6 +29,9 @@ COLUMNS = {
     "dates": pa.array([dt.date(2020, 1, 2), None, dt.date(1960, 1, 1)]),
     "times": pa.array([dt.datetime(2020, 1, 2, tzinfo=UTC), None], pa.timestamp("ms", "UTC")),
     "texts": pa.array(["b", None, "", "a", "ä", "b"]),
+    "sorted_texts": pa.array(["", "a", "a", "b"]),
+    "lists": pa.array([[1.0, 2.0], None, [], [1.0], [2.0], [-0.0], [0.0], [1.0, 2.0, 0.0]]),
+    "text_lists": pa.array([["b"], ["a", "z"], None, [], ["a"], ["é"]]),
     "nothing": pa.array([], pa.float64()),
     "nulls": pa.nulls(3, pa.int64()),
     "null_floats": pa.nulls(2, pa.float64()),
@@ -53,6 +56,21 @@ def test_ranks_compare_like_values(name, descending):
             assert (mine > theirs) - (mine < theirs) == sign * compared(one, other)
 
 
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("name", [n for n in COLUMNS if not n.endswith(("texts", "lists"))])
+def test_numbers_of_different_columns_compare_like_values(name, descending):
+    column = COLUMNS[name]
+    found = []
+    for place in range(len(column)):
+        parts = numbers(column[place : place + 1], nullable=True)
+        found.append(tuple(int(~part[0] if descending else part[0]) for part in parts))
+    values = column.to_pylist()
+    for one, mine in zip(values, found, strict=True):
+        for other, theirs in zip(values, found, strict=True):
+            sign = -1 if descending else 1
+            assert (mine > theirs) - (mine < theirs) == sign * compared(one, other)
+
+
 def test_what_is_not_a_number_is_in_the_order():
     assert len(set(ranks(pa.array([1.0, math.nan, None]), False).tolist())) == 3
 
@@ -61,10 +79,11 @@ def test_what_is_not_a_number_is_in_the_order():
 def test_the_first_ones_are_those_of_all(name):
     column = COLUMNS[name]
 
-    def ties(places: np.ndarray) -> list[pa.Array]:
-        return [pa.array(-places)]
+    def ties(places: np.ndarray) -> list[np.ndarray]:
+        return [-places]
 
-    every = ordered([(column, False)], ties, len(column), None)
+    keys = numbers(column)
+    every = ordered(keys, ties, len(column), None)
     values = column.to_pylist()
 
     def before(one: int, other: int) -> int:
@@ -72,5 +91,5 @@ def test_the_first_ones_are_those_of_all(name):
 
     assert every.tolist() == sorted(range(len(column)), key=functools.cmp_to_key(before))
     for wanted in range(len(column) + 1):
-        first = ordered([(column, False)], ties, len(column), wanted)
+        first = ordered(keys, ties, len(column), wanted)
         assert first.tolist() == every.tolist()[:wanted]

@@ -52,7 +52,10 @@ def test_a_write_that_lost_its_fork_with_its_lease_is_repeated(
 def test_a_write_is_repeated_that_a_writer_without_a_lease_was_in_the_way_of(
     template: Template,
 ) -> None:
-    plans = {"slow": [Insert("slow", "two", person="s")], "other": [Count("other", "two")]}
+    plans: dict[str, list[Operation]] = {
+        "slow": [Insert("slow", "two", person="s")],
+        "other": [Count("other", "two")],
+    }
     turns = [
         ("slow", "write.table_committing"),
         ("other", "write.tiers_merged"),

@@ -1,19 +1,71 @@
-"""What a query may use: time, and memory for what it has to keep.
+"""What a query may use: time, and memory.
 
-Operators ask before they make or keep rows. A budget that is used up is a clear error that names
-the operator; the process is never taken down.
+Operators ask before they keep rows, and run what takes long in a thread of its own. A budget that
+is used up is a clear error that names the operator; the process is never taken down.
 """
 
 from __future__ import annotations
 
+import os
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from queue import SimpleQueue
+from typing import TypeVar
 
 from msgspec import Struct, field
 
 from omnigraph.errors import ResourceLimit
 
-#: Rows that an operator makes at a time.
+Result = TypeVar("Result")
+
+#: Rows that an operator makes at a time, at most and at least.
 BLOCK_ROWS = 1 << 20
+_LEAST_ROWS = 1 << 12
+#: How many bytes of the budget there are for a row of a block, with all that the steps of a plan
+#: make of it on the way, and for a row that is sorted in memory.
+_BLOCK_ROW_BYTES = 1 << 10
+_SORTED_ROW_BYTES = 1 << 9
+#: Rows that are sorted in memory when that is without limit.
+_SORTED_ROWS = 1 << 22
+#: The part of the budget that blocks on their way use; the rest is for what is kept.
+_ON_THE_WAY = 4
+#: Computations on fewer rows than this are over before anybody wants to interrupt them.
+_LONG = 1 << 17
+#: How often a long computation is looked after, in seconds.
+_PATIENCE = 0.05
+
+
+#: Threads that wait for a computation. They are used again, since memory that a thread has freed is
+#: mostly used again by the same thread only.
+_idle: list[_Worker] = []
+os.register_at_fork(after_in_child=_idle.clear)
+
+
+class _Worker:
+    """A thread that computes one thing after the other."""
+
+    def __init__(self) -> None:
+        self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        threading.Thread(target=self._loop, name="omnigraph query", daemon=True).start()
+
+    def run(self, work: Callable[[], None]) -> None:
+        self._inbox.put(work)
+
+    def _loop(self) -> None:
+        while True:
+            self._inbox.get()()
+            _idle.append(self)
+
+
+def _run(work: Callable[[], None]) -> None:
+    """Start a computation in another thread."""
+    try:
+        worker = _idle.pop()
+    except IndexError:
+        worker = _Worker()
+    worker.run(work)
 
 
 class Budget(Struct):
@@ -21,39 +73,156 @@ class Budget(Struct):
 
     Attributes:
         seconds: How long it may run; None is without limit.
-        bytes: How much it may keep in memory; None is without limit.
+        bytes: How much memory it may use; None is without limit.
+        kept: How much memory is in use now by what is kept.
+        abandoned: Nobody waits for the query any more.
     """
 
     seconds: float | None = None
     bytes: int | None = None
     kept: int = 0
+    abandoned: bool = False
     _started: float = field(default_factory=time.monotonic)
 
+    # --- time ---
+
     def check_time(self, operator: object) -> None:
-        """Stop when the time is over; `operator` is told as a text.
+        """Stop when the time is over; `operator` is named in the message.
 
         Raises:
             ResourceLimit: It is.
         """
-        if self.seconds is not None and time.monotonic() - self._started > self.seconds:
+        over = self.seconds is not None and time.monotonic() - self._started > self.seconds
+        if over or self.abandoned:
+            seconds = 0.0 if self.seconds is None else self.seconds
             raise ResourceLimit(
-                f"the query ran longer than {self.seconds:g} s, in: {operator}. Make the pattern"
+                f"the query ran longer than {seconds:g} s, in: {operator}. Make the pattern"
                 " more selective, add a limit, or allow more time",
                 resource="seconds",
-                limit=self.seconds,
+                limit=seconds,
             )
 
+    def apart(self, operator: object, rows: int, function: Callable[[], Result]) -> Result:
+        """Run a computation that cannot be interrupted, without waiting longer than allowed.
+
+        A large one runs in a thread of its own, which is left to itself when the time is over or
+        the user interrupts the query.
+
+        Args:
+            operator: Named in the message.
+            rows: How large it is.
+            function: The computation.
+
+        Raises:
+            ResourceLimit: The time is over.
+        """
+        if rows < _LONG:
+            return function()
+        results: list[Result] = []
+        errors: list[BaseException] = []
+        done = threading.Event()
+
+        def work() -> None:
+            try:
+                results.append(function())
+            except BaseException as error:
+                errors.append(error)
+            finally:
+                done.set()
+
+        _run(work)
+        try:
+            while not done.wait(_PATIENCE):
+                self.check_time(operator)
+        except BaseException:
+            self.abandoned = True
+            raise
+        if errors:
+            raise errors[0]
+        return results[0]
+
+    def restart(self) -> None:
+        """Count the time from now on."""
+        self._started = time.monotonic()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Do not count the time that somebody else takes, such as the reader of a batch."""
+        since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._started += time.monotonic() - since
+
+    # --- memory ---
+
+    @property
+    def block_rows(self) -> int:
+        """How many rows an operator makes at a time."""
+        if self.bytes is None:
+            return BLOCK_ROWS
+        return min(BLOCK_ROWS, max(_LEAST_ROWS, self.bytes // _BLOCK_ROW_BYTES))
+
+    @property
+    def sorted_rows(self) -> int:
+        """How many rows are sorted in memory."""
+        if self.bytes is None:
+            return _SORTED_ROWS
+        return max(_LEAST_ROWS, self.bytes // _SORTED_ROW_BYTES)
+
+    @property
+    def for_keeping(self) -> int | None:
+        """How much memory may be in use by what is kept; None is without limit."""
+        return None if self.bytes is None else self.bytes - self.bytes // _ON_THE_WAY
+
+    def has_room(self, size: int) -> bool:
+        """True when so much memory may be kept besides what is kept already."""
+        most = self.for_keeping
+        return most is None or self.kept + size <= most
+
     def keep(self, size: int, operator: str) -> None:
-        """Account for memory that stays in use until the query ends.
+        """Account for memory that stays in use.
 
         Raises:
             ResourceLimit: It would be too much.
         """
-        self.kept += size
-        if self.bytes is not None and self.kept > self.bytes:
-            raise ResourceLimit(
-                f"the query needs more than {self.bytes >> 20} MiB, in: {operator}. Make the"
-                " pattern more selective, return fewer columns, add a limit, or allow more memory",
-                resource="bytes",
-                limit=self.bytes,
+        if not self.has_room(size):
+            raise self._too_much(
+                f"the query needs more than {self._mib} MiB, in: {operator}. Make the pattern more"
+                " selective, return fewer columns, add a limit, or allow more memory"
             )
+        self.kept += size
+
+    def free(self, size: int) -> None:
+        """Account for memory that is not in use any more."""
+        self.kept -= size
+
+    @contextmanager
+    def using(self, size: int, operator: str) -> Iterator[None]:
+        """Account for memory that is in use for a while."""
+        self.keep(size, operator)
+        try:
+            yield
+        finally:
+            self.free(size)
+
+    def keep_answer(self, size: int) -> None:
+        """Account for a part of the answer.
+
+        Raises:
+            ResourceLimit: The answer is too large.
+        """
+        if not self.has_room(size):
+            raise self._too_much(
+                f"the answer takes more than {self._mib} MiB, which is what the query may use. Add"
+                " a limit, return fewer columns, read it with `query_batches`, `export` whole"
+                " types, or allow more memory"
+            )
+        self.kept += size
+
+    @property
+    def _mib(self) -> int:
+        return (self.bytes or 0) >> 20
+
+    def _too_much(self, message: str) -> ResourceLimit:
+        return ResourceLimit(message, resource="bytes", limit=self.bytes or 0)

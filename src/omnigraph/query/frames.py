@@ -36,6 +36,15 @@ class Frame(Struct, frozen=True):
             None if self.weights is None else self.weights[at],
         )
 
+    def slice(self, start: int, stop: int) -> Frame:
+        """Rows that follow each other; nothing is copied."""
+        return Frame(
+            min(stop, self.count) - start,
+            {name: column[start:stop] for name, column in self.columns.items()},
+            {name: kind[start:stop] for name, kind in self.kinds.items()},
+            None if self.weights is None else self.weights[start:stop],
+        )
+
     def only(self, names: frozenset[str]) -> Frame:
         """The same rows with fewer variables."""
         return Frame(
@@ -63,7 +72,8 @@ class Frame(Struct, frozen=True):
     def bytes(self) -> int:
         """How much memory the columns use."""
         size = sum(c.nbytes for c in self.columns.values())
-        return size + sum(k.nbytes for k in self.kinds.values())
+        size += sum(k.nbytes for k in self.kinds.values())
+        return size if self.weights is None else size + self.weights.nbytes
 
 
 def concat(frames: list[Frame]) -> Frame:

@@ -7,6 +7,7 @@ integers are exact; one that does not fit is an error.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +23,9 @@ from omnigraph.errors import UsageError
 from omnigraph.language.query.expressions import Aggregate, Checked, Entity, variables
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.types import ValueType
+from omnigraph.query.accumulated import Accumulated
 from omnigraph.query.budget import Budget
-from omnigraph.query.frames import Frame, concat
+from omnigraph.query.frames import Frame
 from omnigraph.query.numbering import Groups, KeyNumbers, Numbering
 from omnigraph.query.source import Source
 from omnigraph.query.topology import Ints
@@ -36,6 +38,9 @@ _SAFE = 2**62
 _FLOAT_EXACT = 2.0**53
 #: Groups are told apart by their places in an array when there can be at most this many.
 _DENSE = 1 << 16
+#: What columns are called that hold one match of each group.
+_POSITION = "position of "
+_KIND = "kind of "
 
 
 class Grouping(Struct, dict=True):
@@ -47,18 +52,16 @@ class Grouping(Struct, dict=True):
     budget: Budget
     keys: Sequence[Checked]
     aggregates: Sequence[Aggregate]
-    #: Per part the number of each group (`k`), one of its matches (`row`), and aggregates.
-    _partials: list[pa.Table] = field(default_factory=list)
-    #: The matches that stand for their groups.
-    _examples: list[Frame] = field(default_factory=list)
     #: Per distinct aggregate the pairs of group and value, or which positions were seen.
-    _pairs: dict[int, list[pa.Table]] = field(default_factory=dict)
+    _pairs: dict[int, Accumulated] = field(default_factory=dict)
     _seen: dict[int, npt.NDArray[np.bool_]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._numbers = KeyNumbers(self.source, self.types, self.given, self.keys)
         self._named = frozenset(v for key in self.keys for v in variables(key))
         self._values: dict[int, Numbering] = {}
+        #: For each group its number (`k`), the positions of one of its matches, and aggregates.
+        self._groups = Accumulated(self.budget, "group", _combined, _concat)
 
     def add(self, frame: Frame) -> None:
         """Take in a block of matches."""
@@ -74,18 +77,17 @@ class Grouping(Struct, dict=True):
                 made |= self._inputs(place, aggregate, values, frame)
         partial, rows = _partial(groups, made, frame.count)
         if self.keys:
-            kept = sum(example.count for example in self._examples)
-            self._examples.append(replace(frame.only(self._named), weights=None).take(rows))
-            partial = partial.append_column("row", as_arrow(kept + np.arange(len(rows))))
-            self.budget.keep(self._examples[-1].bytes, "group")
-        self.budget.keep(partial.nbytes, "group")
-        self._partials.append(partial)
-        if len(self._partials) > 64:
-            self._combine()
+            example = replace(frame.only(self._named), weights=None).take(rows)
+            for name, column in example.columns.items():
+                partial = partial.append_column(_POSITION + name, as_arrow(column))
+            for name, kinds in example.kinds.items():
+                partial = partial.append_column(_KIND + name, as_arrow(kinds))
+        self._groups.add(partial)
 
     def finish(self) -> tuple[Frame, list[pa.Array]]:
         """A match of each group, by which its keys are told, and the aggregates."""
-        if not self._partials:
+        table = self._groups.finish()
+        if table is None:
             if self.keys:
                 nothing = np.zeros(0, np.int64)
                 kinds = {v: np.zeros(0, np.int8) for v in self._named if len(self.types[v]) > 1}
@@ -96,31 +98,16 @@ class Grouping(Struct, dict=True):
                 single(0 if a.function == "count" else None, arrow_type(_type(a)))
                 for a in self.aggregates
             ]
-        self._combine()
-        table = self._partials[0]
         found = []
         for place, aggregate in enumerate(self.aggregates):
             if aggregate.distinct:
                 found.append(self._distinct(place, aggregate, table))
             else:
                 found.append(_finished(place, aggregate, table))
-        return self._examples[0] if self.keys else Frame(1, {}, {}), found
-
-    def _combine(self) -> None:
-        """Put all parts together."""
-        if len(self._partials) == 1:
-            return
-        table = pa.concat_tables(_alike(self._partials))
-        steps = [(name, _how(name)) for name in table.column_names if name != "k"]
-        table = _grouped(table, ["k"], steps)
-        if self.keys:
-            whole = concat(self._examples)
-            example = whole.take(as_numpy(table["row"]))
-            self.budget.kept -= whole.bytes - example.bytes
-            self._examples = [example]
-            rows = as_arrow(np.arange(example.count))
-            table = table.set_column(table.column_names.index("row"), "row", rows)
-        self._partials = [table]
+        example = Frame(
+            table.num_rows, _starting_with(table, _POSITION), _starting_with(table, _KIND)
+        )
+        return example, found
 
     def _inputs(
         self, place: int, aggregate: Aggregate, values: Values, frame: Frame
@@ -169,13 +156,15 @@ class Grouping(Struct, dict=True):
                 column = as_arrow(numbers, as_numpy(column.is_null()))
         table = pa.table({"k": as_arrow(groups.numbers), "v": column})
         table = _grouped(table.filter(column.is_valid()), ["k", "v"], [])
-        self.budget.keep(table.nbytes, "group, distinct values")
-        self._pairs.setdefault(place, []).append(table)
+        if place not in self._pairs:
+            self._pairs[place] = Accumulated(self.budget, "group, distinct values", _pairs_once)
+        self._pairs[place].add(table)
 
     def _distinct(self, place: int, aggregate: Aggregate, groups: pa.Table) -> pa.Array:
         if place in self._seen:
             return as_arrow(np.array([np.count_nonzero(self._seen[place][:-1])], np.int64))
-        pairs = _grouped(pa.concat_tables(self._pairs[place]), ["k", "v"], [])
+        pairs = self._pairs[place].finish()
+        assert pairs is not None
         how = aggregate.function
         column = pairs["v"]
         if how == "sum" and not pa.types.is_floating(column.type):
@@ -265,20 +254,43 @@ def _totals(column: pa.Array | Ints) -> pa.Array:
     return column if isinstance(column, pa.Array) else as_arrow(column)
 
 
-def _alike(partials: list[pa.Table]) -> list[pa.Table]:
-    """Tables of which some have sums in a wider type, all in that type."""
+def _concat(partials: Sequence[pa.Table]) -> pa.Table:
+    """Tables as one; if some have sums in a wider type, all in that type."""
     wide = {f.name for t in partials for f in t.schema if pa.types.is_decimal(f.type)}
-    if not wide:
-        return partials
-    schema = pa.schema([(f.name, _EXACT if f.name in wide else f.type) for f in partials[0].schema])
-    return [table.cast(schema) for table in partials]
+    if wide:
+        schema = partials[0].schema
+        fields = [(f.name, _EXACT if f.name in wide else f.type) for f in schema]
+        partials = [table.cast(pa.schema(fields)) for table in partials]
+    return pa.concat_tables(partials)
+
+
+def _combined(table: pa.Table) -> pa.Table:
+    """Partial results with each group once."""
+    examples = [n for n in table.column_names if n.startswith((_POSITION, _KIND))]
+    steps = [(n, _how(n)) for n in table.column_names if n != "k" and n not in examples]
+    rows = table.drop_columns(examples).append_column("row", as_arrow(np.arange(len(table))))
+    made = _grouped(rows, ["k"], [*steps, ("row", "min")])
+    for name in examples:
+        made = made.append_column(name, table[name].take(made["row"]))
+    return made.drop_columns("row")
+
+
+def _pairs_once(table: pa.Table) -> pa.Table:
+    return _grouped(table, ["k", "v"], [])
+
+
+def _starting_with(table: pa.Table, start: str) -> dict[str, npt.NDArray[Any]]:
+    """The columns whose names start with something, by the rest of their names."""
+    return {
+        name.removeprefix(start): as_numpy(table[name].combine_chunks())
+        for name in table.column_names
+        if name.startswith(start)
+    }
 
 
 def _how(name: str) -> str:
     """How partial results of a name are put together."""
     if name.startswith("min"):
-        return "min"
-    if name == "row":
         return "min"
     return "max" if name.startswith("max") else "sum"
 

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from omnigraph.compute.arrays import as_numpy, distinct, distinct_places, ranges
 from omnigraph.compute.evaluate import Given, matches
 from omnigraph.compute.keys import physical
 from omnigraph.language.query.expressions import Checked, Entity, PropertyOf, walk
 from omnigraph.language.query.plan import Hop
-from omnigraph.query.budget import BLOCK_ROWS, Budget
+from omnigraph.query.budget import Budget
 from omnigraph.query.frames import Frame, concat
 from omnigraph.query.images import Coded, Positions
 from omnigraph.query.liveness import Kept
@@ -43,6 +45,10 @@ from omnigraph.query.values import Types, Values
 
 #: A step that hangs at fewer edges than this part of all looks at those alone.
 _LOCAL = 8
+#: A scan makes so many times the rows at once that other steps do: it has only one column.
+_SCANNED = 4
+#: How many pairs of a start and a visited node walks keep at once, in blocks.
+_WALKED = 4
 _ROW = "__row"
 
 
@@ -62,6 +68,10 @@ class Matcher(Struct):
     budget: Budget
     kept: Kept = field(default_factory=dict)
     measured: dict[Step, Measured] = field(default_factory=dict)
+    #: Of branches that were asked for often: the number of ways from all positions.
+    _weights: dict[Branch, Ints] = field(default_factory=dict)
+    #: At how many edges each branch was asked for.
+    _weighed: dict[Branch, int] = field(default_factory=dict)
 
     def run(self, steps: Iterable[Step], start: Frame) -> Iterator[Frame]:
         """Run steps on a block of matches."""
@@ -167,54 +177,76 @@ class Matcher(Struct):
         if by_value is not None:
             coded, passing = by_value
             return passing[coded.codes]
-        size = self.source.image(type).size
-        every = Frame(size, {variable: np.arange(size)}, {})
-        values = Values(self.source, {variable: (type,)}, every)
-        found = matches(condition, values.columns, size, self.given)
-        return np.asarray(as_numpy(found), bool)
+        size, rows = self.source.image(type).size, self.budget.block_rows
+        found = np.zeros(size, bool)
+        for start in range(0, size, rows):
+            self.budget.check_time(f"filter {condition}")
+            positions = np.arange(start, min(start + rows, size))
+            frame = Frame(len(positions), {variable: positions}, {})
+            values = Values(self.source, {variable: (type,)}, frame)
+            found[positions] = as_numpy(matches(condition, values.columns, frame.count, self.given))
+        return found
 
     # --- starting ---
 
     def _scan(self, step: Scan, stream: Iterator[Frame]) -> Iterator[Frame]:
-        found: Frame | None = None
+        whole: Frame | None = None
         for frame in stream:
-            if found is None:
-                found = self._scanned(step)
-            yield from self._crossed(frame, found, step)
+            if frame.count == 1 and not frame.columns:
+                for block in self._scanned(step):
+                    weights = frame.weights
+                    yield (
+                        block
+                        if weights is None
+                        else replace(block, weights=np.full(block.count, weights[0]))
+                    )
+                continue
+            if whole is None:
+                blocks = list(self._scanned(step))
+                whole = concat(blocks) if blocks else self._nothing(step)
+            yield from self._crossed(frame, whole, step)
 
-    def _scanned(self, step: Scan) -> Frame:
-        parts, kinds = [], []
+    def _scanned(self, step: Scan) -> Iterator[Frame]:
+        """The nodes of a scan, in blocks."""
+        rows = _SCANNED * self.budget.block_rows
         for place, type in enumerate(step.types):
-            positions = scan_positions(
-                self.source, step.variable, type, step.filters, self.given, self.node_mask
-            )
-            parts.append(positions)
-            kinds.append(np.full(len(positions), place, np.int8))
-        positions = np.concatenate(parts)
-        mixed = {step.variable: np.concatenate(kinds)} if len(step.types) > 1 else {}
-        return Frame(len(positions), {step.variable: positions}, mixed)
+            image = self.source.image(type)
+            positions: Positions | None = None
+            count = image.size
+            if step.filters or image.alive is not None:
+                positions = scan_positions(
+                    self.source, step.variable, type, step.filters, self.given, self.node_mask
+                )
+                count = len(positions)
+            for start in range(0, count, rows):
+                stop = min(start + rows, count)
+                block = np.arange(start, stop) if positions is None else positions[start:stop]
+                mixed = {}
+                if len(step.types) > 1:
+                    mixed[step.variable] = np.full(len(block), place, np.int8)
+                yield Frame(len(block), {step.variable: block}, mixed)
 
-    def _crossed(self, frame: Frame, found: Frame, operator: object) -> Iterator[Frame]:
-        """All pairs of matches of two frames."""
-        if frame.count == 1 and not frame.columns:
-            weights = None
-            if frame.weights is not None:
-                weights = np.full(found.count, frame.weights[0])
-            yield Frame(found.count, found.columns, found.kinds, weights)
-            return
-        step = max(1, BLOCK_ROWS // max(1, found.count))
+    def _nothing(self, step: Scan) -> Frame:
+        mixed = {step.variable: np.zeros(0, np.int8)} if len(step.types) > 1 else {}
+        return Frame(0, {step.variable: np.zeros(0, np.int64)}, mixed)
+
+    def _crossed(self, frame: Frame, other: Frame, operator: object) -> Iterator[Frame]:
+        """All pairs of matches of two frames, in blocks."""
+        most = self.budget.block_rows
+        step = max(1, most // max(1, other.count))
         for start in range(0, frame.count, step):
-            self.budget.check_time(operator)
             rows = np.arange(start, min(start + step, frame.count))
-            left = frame.take(np.repeat(rows, found.count))
-            again = np.tile(np.arange(found.count), len(rows))
-            right = found.take(again)
-            yield Frame(
-                left.count,
-                {**left.columns, **right.columns},
-                {**left.kinds, **right.kinds},
-                left.weights,
-            )
+            for first in range(0, other.count, most):
+                self.budget.check_time(operator)
+                right = other.slice(first, first + most)
+                left = frame.take(np.repeat(rows, right.count))
+                right = right.take(np.tile(np.arange(right.count), len(rows)))
+                yield Frame(
+                    left.count,
+                    {**left.columns, **right.columns},
+                    {**left.kinds, **right.kinds},
+                    left.weights,
+                )
 
     def _enumerate(self, step: Enumerate, stream: Iterator[Frame]) -> Iterator[Frame]:
         hop = step.hop
@@ -269,11 +301,12 @@ class Matcher(Struct):
         positions = self.starting(hop, step.start, frame)
         counts = adjacency.counts(positions)
         frame = self._kept(step, frame)
-        if frame.count <= BLOCK_ROWS and bool((counts == 1).all()):
+        most = self.budget.block_rows
+        if frame.count <= _SCANNED * most and bool((counts == 1).all()):
             # Everything has one neighbour, such as the one city somebody lives in.
             yield self._bound(step, adjacency, frame, adjacency.first[positions].astype(np.int64))
             return
-        for part in _parts(counts):
+        for part in _parts(counts, most):
             self.budget.check_time(step)
             mine = counts[part]
             places = adjacency.places(positions[part], mine)
@@ -316,39 +349,51 @@ class Matcher(Struct):
         it an end at distance 1 as well.
         """
         adjacency = self.source.adjacency(hop.edge, hop.direction).distinct
-        # A node without edges may be beyond those that the shape knows.
+        # A node without edges may be beyond those that the topology knows.
         size = max(adjacency.size, int(positions.max(initial=0)) + 1)
-        step = max(1, BLOCK_ROWS // 256)
+        most = self.budget.block_rows
+        step = max(1, most // 256)
         for start in range(0, len(positions), step):
             rows = np.arange(start, min(start + step, len(positions)))
             rows = rows[positions[rows] >= 0]
             nodes = positions[rows]
             if hop.low == 0:
                 yield rows, nodes
-            seen = rows * size + nodes
-            loops = np.zeros(0, np.int64)
-            depth = 0
-            while len(rows) and (hop.high is None or depth < hop.high):
-                depth += 1
+            # Walks from some rows: how far they are, where they are now, and where they were.
+            walks = [(0, rows, nodes, rows * size + nodes)]
+            while walks:
+                depth, rows, nodes, seen = walks.pop()
                 self.budget.check_time(operator)
-                keys = self._neighbours(adjacency, rows, nodes, size, operator)
-                if depth == 1 and hop.low == 1:
-                    loops = keys[np.isin(keys, seen, assume_unique=True)]
-                keys = keys[~np.isin(keys, seen, assume_unique=True)]
-                rows, nodes = keys // size, keys % size
-                seen = distinct(seen, keys)
-                if depth >= hop.low and len(keys):
+                if not len(rows):
+                    continue
+                counts = adjacency.counts(nodes)
+                if len(seen) + int(counts.sum()) > _WALKED * most and rows[0] < rows[-1]:
+                    # It may get too large: the walks from one half of the rows come first.
+                    walks += _halves(depth, rows, nodes, seen, size)
+                    continue
+                ends = self._neighbours(adjacency, rows, nodes, counts, size, operator)
+                again = np.isin(ends, seen, assume_unique=True)
+                if depth == 0 and hop.low == 1 and again.any():
+                    yield ends[again] // size, ends[again] % size
+                ends = ends[~again]
+                rows, nodes = ends // size, ends % size
+                if depth + 1 >= hop.low and len(ends):
                     yield rows, nodes
-            if len(loops):
-                yield loops // size, loops % size
+                if depth + 1 != hop.high:
+                    walks.append((depth + 1, rows, nodes, distinct(seen, ends)))
 
     def _neighbours(
-        self, adjacency: Adjacency, rows: Ints, nodes: Positions, size: int, operator: object
+        self,
+        adjacency: Adjacency,
+        rows: Ints,
+        nodes: Positions,
+        counts: Ints,
+        size: int,
+        operator: object,
     ) -> Ints:
         """The distinct pairs of row and neighbour, as numbers."""
-        counts = adjacency.counts(nodes)
         found = np.zeros(0, np.int64)
-        for part in _parts(counts, 8 * BLOCK_ROWS):
+        for part in _parts(counts, _WALKED * self.budget.block_rows):
             mine = counts[part]
             places = adjacency.places(nodes[part], mine)
             keys = np.repeat(rows[part], mine) * size + adjacency.ends(places)
@@ -373,7 +418,7 @@ class Matcher(Struct):
             if hop.variable is None:
                 yield frame.take(counts > 0)
                 continue
-            for part in _parts(counts):
+            for part in _parts(counts, self.budget.block_rows):
                 mine = counts[part]
                 block = frame.take(np.repeat(np.arange(part.start, part.stop), mine))
                 places = ranges(first[part], mine)
@@ -392,9 +437,7 @@ class Matcher(Struct):
     def _exists(self, step: Exists, stream: Iterator[Frame]) -> Iterator[Frame]:
         hop = step.hop
         for frame in stream:
-            if hop.low == 0:
-                yield frame
-            elif step.start is None:
+            if step.start is None:
                 if self._any_walk(hop, step):
                     yield frame
             else:
@@ -402,13 +445,19 @@ class Matcher(Struct):
                 yield frame.take(self._leads_on(hop, positions, step))
 
     def _any_walk(self, hop: Hop, operator: object) -> bool:
-        if hop.low <= 1:
+        if hop.low == 0:
+            edge = self.source.catalog.edges[hop.edge]
+            return self.source.rows(edge.source) + self.source.rows(edge.target) > 0
+        if hop.low == 1:
             return self.source.rows(hop.edge) > 0
         every = np.arange(self.source.adjacency(hop.edge, hop.direction).size)
         return any(len(rows) for rows, _ in self.walk(hop, every, operator))
 
     def _leads_on(self, hop: Hop, positions: Positions, operator: object) -> npt.NDArray[np.bool_]:
-        if hop.low <= 1:
+        if hop.low == 0:
+            # A walk of no edges leads from everything to itself, but null is nothing.
+            return positions >= 0
+        if hop.low == 1:
             adjacency = self.source.adjacency(hop.edge, hop.direction)
             return adjacency.counts(positions) > 0
         found = np.zeros(len(positions), bool)
@@ -435,8 +484,9 @@ class Matcher(Struct):
             return np.zeros(len(positions), np.int64)
         if not branch.filters and not branch.branches:
             return counts
-        total = int(counts.sum())
-        if total * _LOCAL < len(adjacency):
+        # Blocks that follow each other may ask for everything, bit by bit.
+        total = self._weighed[branch] = self._weighed.get(branch, 0) + int(counts.sum())
+        if branch not in self._weights and total * _LOCAL < len(adjacency):
             ends = adjacency.ends(adjacency.places(positions, counts))
             several, back = distinct_places(ends)
             weights = self._end_weights(branch, type, several)[back]
@@ -444,8 +494,12 @@ class Matcher(Struct):
             after = np.cumsum(counts)
             ways: Ints = sums[after] - sums[after - counts]
             return ways
-        size = self.source.image(type).size
-        whole = adjacency.gather(self._end_weights(branch, type, np.arange(size)))
+        whole = self._weights.get(branch)
+        if whole is None:
+            size = self.source.image(type).size
+            weights = self._end_weights(branch, type, np.arange(size))
+            whole = self.budget.apart("count", len(adjacency), lambda: adjacency.gather(weights))
+            self._weights[branch] = whole
         known = (positions >= 0) & (positions < len(whole))
         return np.where(known, whole[np.where(known, positions, 0)], 0)
 
@@ -497,7 +551,7 @@ def named_in(expression: Checked) -> set[tuple[str, str]]:
     }
 
 
-def _parts(counts: Ints, most: int = BLOCK_ROWS) -> Iterator[slice]:
+def _parts(counts: Ints, most: int) -> Iterator[slice]:
     """Cut rows so that each part makes a bounded number of rows (or is a single row)."""
     if not len(counts):
         return
@@ -513,9 +567,19 @@ def _parts(counts: Ints, most: int = BLOCK_ROWS) -> Iterator[slice]:
         start = stop
 
 
+def _halves(
+    depth: int, rows: Ints, nodes: Positions, seen: Ints, size: int
+) -> Iterator[tuple[int, Ints, Positions, Ints]]:
+    """Walks from some rows as those of the second half of the rows, and of the first one."""
+    middle = (int(rows[0]) + int(rows[-1]) + 1) // 2
+    at, before = np.searchsorted(rows, middle), np.searchsorted(seen, middle * size)
+    yield depth, rows[at:], nodes[at:], seen[before:]
+    yield depth, rows[:at], nodes[:at], seen[:before]
+
+
 def _row_name(frame: Frame) -> str:
-    """A name for the numbers of a frame's rows; patterns may be nested."""
-    return f"{_ROW}{sum(name.startswith(_ROW) for name in frame.columns)}"
+    """A name for the numbers of a frame's rows that it has not got yet; patterns may be nested."""
+    return next(name for n in count() if (name := f"{_ROW}{n}") not in frame.columns)
 
 
 def gathered(stream: Iterable[Frame], budget: Budget, operator: str) -> Frame | None:

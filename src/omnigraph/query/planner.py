@@ -6,8 +6,6 @@ whatever the estimates are; they decide only how fast it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from msgspec.structs import replace
 
 from omnigraph.language.query.expressions import (
@@ -15,7 +13,6 @@ from omnigraph.language.query.expressions import (
     Compare,
     Entity,
     IsNull,
-    Logic,
     PropertyOf,
     variables,
     walk,
@@ -279,12 +276,9 @@ class _PatternPlan:
         for type in node.types:
             key = self.source.catalog.nodes[type].key
             fixed = {
-                part.left.property
+                f.left.property
                 for f in filters
-                for part in _conjuncts(f)
-                if isinstance(part, Compare)
-                and part.operator == "="
-                and isinstance(part.left, PropertyOf)
+                if isinstance(f, Compare) and f.operator == "=" and isinstance(f.left, PropertyOf)
             }
             if "id" in fixed or (key and set(key) <= fixed):
                 return 1.0
@@ -319,24 +313,12 @@ def _same(hop: Hop, other: Hop) -> bool:
     return hop in (other, _turned(other))
 
 
-def _conjuncts(condition: Checked) -> Iterable[Checked]:
-    if isinstance(condition, Logic) and condition.operator == "and":
-        for item in condition.items:
-            yield from _conjuncts(item)
-    else:
-        yield condition
-
-
 def _selectivity(condition: Checked) -> float:
-    part = 1.0
-    for item in _conjuncts(condition):
-        if isinstance(item, Compare):
-            part *= _PASSING.get(item.operator, 0.35)
-        elif isinstance(item, IsNull):
-            part *= 0.9 if item.negated else 0.1
-        else:
-            part *= 0.4
-    return part
+    if isinstance(condition, Compare):
+        return _PASSING.get(condition.operator, 0.35)
+    if isinstance(condition, IsNull):
+        return 0.9 if condition.negated else 0.1
+    return 0.4
 
 
 def _bound_by(pattern: Pattern) -> list[str]:

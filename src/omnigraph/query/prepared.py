@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
@@ -17,6 +17,7 @@ from omnigraph.language.query.expressions import (
     Checked,
     Constant,
     Entity,
+    PropertyOf,
     variables,
     walk,
 )
@@ -24,6 +25,7 @@ from omnigraph.language.query.plan import Ordering, ReadPlan
 from omnigraph.query.liveness import Kept, kept_after
 from omnigraph.query.planner import Planner
 from omnigraph.query.rewrite import replaced
+from omnigraph.query.rewrites import rewritten
 from omnigraph.query.searched import SearchCall, Searched, SearchNames
 from omnigraph.query.source import Source
 from omnigraph.query.steps import Step
@@ -45,6 +47,7 @@ class Prepared(Struct, frozen=True):
         aggregates: What is computed for each group.
         order: What is ordered by.
         distances: The distances among what is ordered by.
+        texts: The returned properties whose values differ in size: texts and lists.
     """
 
     plan: ReadPlan
@@ -55,12 +58,13 @@ class Prepared(Struct, frozen=True):
     aggregates: tuple[Aggregate, ...]
     order: tuple[Checked, ...]
     distances: tuple[Searched, ...]
+    texts: tuple[tuple[str, str], ...]
 
 
 def prepare(plan: ReadPlan, source: Source) -> Prepared:
     """Prepare a plan for tables of the sizes that a source has."""
     names = SearchNames()
-    plan = names.rewritten(plan)
+    plan = names.rewritten(rewritten(plan))
     aggregates: list[Aggregate] = []
     for output in plan.outputs:
         for part in walk(output.expression):
@@ -83,6 +87,7 @@ def prepare(plan: ReadPlan, source: Source) -> Prepared:
         tuple(aggregates),
         order,
         tuple(sorted(distances, key=lambda part: part.property)),
+        tuple(dict.fromkeys(_texts(plan))),
     )
 
 
@@ -130,6 +135,17 @@ def _needed(plan: ReadPlan, order: tuple[Checked, ...]) -> frozenset[str]:
     for expression in order:
         found |= variables(expression)
     return frozenset(found)
+
+
+def _texts(plan: ReadPlan) -> Iterator[tuple[str, str]]:
+    for output in plan.outputs:
+        for part in walk(output.expression):
+            if isinstance(part, Entity):
+                yield part.variable, "id"
+            elif isinstance(part, PropertyOf):
+                type = part.type
+                if type is None or not type.is_scalar or type.is_text:
+                    yield part.variable, part.property
 
 
 def _counts_matches(aggregate: Aggregate) -> bool:

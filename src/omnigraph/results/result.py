@@ -136,6 +136,13 @@ class QueryResult:
         """Give the pyarrow Table."""
         return self._table
 
+    def batches(self, rows: int = 65_536) -> Iterator[pa.RecordBatch]:
+        """Return the rows in Arrow batches of at most so many rows.
+
+        The whole answer is in memory already; `Graph.query_batches` makes it while it is read.
+        """
+        yield from self._table.to_batches(max_chunksize=rows)
+
     def to_pandas(self) -> Any:
         """Give a pandas DataFrame; integers stay integers where some are null.
 

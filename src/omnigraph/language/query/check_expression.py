@@ -26,6 +26,7 @@ from omnigraph.language.query.operand_types import (
     arithmetic_type,
     cast_hint,
     comparable,
+    condition_type,
     empty_like,
     is_bool,
     is_empty,
@@ -125,10 +126,12 @@ class ExpressionChecker:
             case LogicNode():
                 items = [self.condition(item) for item in node.items]
                 good = [item for item in items if item is not None]
-                return Logic(node.operator, tuple(good)) if len(good) == len(items) else None
+                if len(good) < len(items):
+                    return None
+                return Logic(node.operator, tuple(good), condition_type(*good))
             case NotNode():
                 inner = self.condition(node.item)
-                return Not(inner) if inner is not None else None
+                return Not(inner, condition_type(inner)) if inner is not None else None
             case IsNullNode():
                 item = self.check(node.item)
                 return IsNull(item, node.negated) if item is not None else None
@@ -371,7 +374,7 @@ class ExpressionChecker:
         else:
             left, right = empty_like(left, right), empty_like(right, left)
             fits = self.fits_comparison(node, left, right)
-        return Compare(operator, left, right) if fits else None
+        return Compare(operator, left, right, condition_type(left, right)) if fits else None
 
     def same_entity(self, node: BinaryNode, left: Checked, right: Checked) -> Checked | None:
         if not isinstance(left, Entity) or not isinstance(right, Entity):
@@ -401,7 +404,7 @@ class ExpressionChecker:
                 node.span,
             )
             return None
-        return Compare(node.operator, left, right)
+        return Compare(node.operator, left, right, condition_type(left, right))
 
     def fits_comparison(self, node: BinaryNode, left: Checked, right: Checked) -> bool:
         a, b = left.type, right.type

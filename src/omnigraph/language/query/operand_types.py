@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from omnigraph.language.query.expressions import Checked, Constant, Entity, Parameter
+from omnigraph.language.query.expressions import Checked, Constant, Entity, ListOf, Parameter
 from omnigraph.language.types import BOOL, DATE, DATETIME, F64, I64, STRING, U64, Scalar, ValueType
 from omnigraph.language.values import quote
 
@@ -73,6 +73,18 @@ def arithmetic_type(operator: str, a: ValueType, b: ValueType) -> ValueType:
         type = I64
     # Dividing by zero gives null rather than an infinity that no filter expects.
     return type.as_nullable(nullable or operator == "/")
+
+
+def condition_type(*operands: Checked) -> ValueType:
+    """The type of a condition: it is null, which is unknown, where one of its operands is null."""
+    return BOOL.as_nullable(any(map(_may_be_null, operands)))
+
+
+def _may_be_null(operand: Checked) -> bool:
+    if isinstance(operand, ListOf):
+        # `in` is unknown when an element is.
+        return any(map(_may_be_null, operand.items))
+    return operand.type is None or operand.type.nullable
 
 
 def cast_hint(left: Checked, right: Checked) -> str | None:

@@ -1,0 +1,137 @@
+"""`QueryBatches`: the answer to a query in Arrow batches, made while they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from types import TracebackType
+
+import pyarrow as pa
+
+from omnigraph.language.query.compiled import ResultField
+from omnigraph.language.schema.arrow import arrow_type
+
+#: A batch is not made larger than about this, however many rows it may have.
+_BATCH_BYTES = 8 << 20
+
+
+class QueryBatches:
+    """The rows that a query returns, batch by batch; they can be read once.
+
+    Close it when not all of it was read, or use it as a context manager.
+
+    Args:
+        batches: The batches, with one column for each field, of the field's Arrow type.
+        fields: The columns.
+        commit: The commit that is read.
+        branch: The branch that it is on, if there is one.
+        query: The query's name.
+
+    Example:
+        >>> with graph.query_batches(text) as batches:
+        ...     for batch in batches:
+        ...         print(batch.num_rows)
+    """
+
+    __slots__ = ("_batches", "_branch", "_commit", "_fields", "_query")
+
+    def __init__(
+        self,
+        batches: Generator[pa.RecordBatch],
+        fields: tuple[ResultField, ...],
+        commit: str,
+        branch: str | None,
+        query: str,
+    ) -> None:
+        self._batches = batches
+        self._fields = tuple(fields)
+        self._commit = commit
+        self._branch = branch
+        self._query = query
+
+    @property
+    def fields(self) -> tuple[ResultField, ...]:
+        """The columns, with their types."""
+        return self._fields
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(f.name for f in self._fields)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of every batch."""
+        return schema_of(self._fields)
+
+    @property
+    def commit(self) -> str:
+        """The id of the commit that is read."""
+        return self._commit
+
+    @property
+    def branch(self) -> str | None:
+        """The branch that the commit is on, if there is one."""
+        return self._branch
+
+    @property
+    def query(self) -> str:
+        """The name of the query."""
+        return self._query
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        return next(self._batches)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return a pyarrow reader of the batches, which DuckDB, polars and others read as well."""
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches)
+
+    def close(self) -> None:
+        """Stop the query."""
+        self._batches.close()
+
+    def __enter__(self) -> QueryBatches:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<QueryBatches: {', '.join(self.columns)}, commit {self._commit}>"
+
+
+def schema_of(fields: Iterable[ResultField]) -> pa.Schema:
+    """The Arrow schema of an answer."""
+    return pa.schema([(field.name, arrow_type(field.type)) for field in fields])
+
+
+def in_batches(
+    pieces: Iterable[list[pa.Array]], schema: pa.Schema, rows: int
+) -> Iterator[pa.RecordBatch]:
+    """Columns that come piece by piece, as batches of at most so many rows.
+
+    Small pieces are put together, so that selective queries do not return batches of a row each.
+    """
+    pending: list[pa.Table] = []
+    count = size = 0
+    for columns in pieces:
+        table = pa.Table.from_arrays(columns, names=schema.names)
+        pending.append(table if table.schema.types == schema.types else table.cast(schema))
+        count += table.num_rows
+        size += table.nbytes
+        if count >= rows or size >= _BATCH_BYTES:
+            yield from _batches(pending, rows)
+            pending, count, size = [], 0, 0
+    if pending:
+        yield from _batches(pending, rows)
+
+
+def _batches(tables: list[pa.Table], rows: int) -> Iterator[pa.RecordBatch]:
+    yield from pa.concat_tables(tables).combine_chunks().to_batches(max_chunksize=rows)
