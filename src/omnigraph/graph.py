@@ -157,7 +157,12 @@ class Graph:
         self.close()
 
     def close(self) -> None:
-        """Let go of the graph. Nothing is ever left unwritten, so this cannot fail."""
+        """Let go of the graph.
+
+        What was answered or committed never depends on it. It waits until the files of the cache
+        are written.
+        """
+        self._caches.writer.finish()
 
     @property
     def location(self) -> str:

@@ -107,8 +107,7 @@ class Snapshot(Struct, frozen=True):
         with self._confirmed():
             prepared = caches.plans.get(plan, source)
             found = Execution(prepared, source, values, budget, embedder=caches.embedder).table()
-        source.keep()
-        self._repository.history.keep()
+        source.finish()
         return found
 
     def _explain(

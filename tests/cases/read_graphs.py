@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,7 +29,7 @@ from omnigraph.language.types import STRING, ValueType
 from omnigraph.language.values import coerce
 from omnigraph.query import budget, grouping, images, matching, shapes
 from omnigraph.query.search import postings, reading, texts
-from omnigraph.storage import kept
+from omnigraph.storage import cache_files
 from omnigraph.storage.tables import StagedWrite, Tables, TableSnapshot
 from omnigraph.writes.batches import Batches
 from omnigraph.writes.protocol import write
@@ -409,9 +408,8 @@ def limits(way: str) -> Iterator[None]:
             _replace_everywhere(patch, "BLOCK_ROWS", budget.BLOCK_ROWS, 3)
             _set(patch, grouping, _DENSE=0)
         if way == "kept_columns":
-            # All that is worked out is kept in files at once, and read by who asks next.
-            _set(patch, kept, SETTLED_AFTER=0)
-            patch.setattr(os, "fsync", lambda handle: None)
+            # All that is worked out is written to files at once, and read by who asks next.
+            _set(patch, cache_files, SETTLED_AFTER=0)
         if way in ("columns_by_value", "kept_columns"):
             # Columns are kept as numbers of their values, and in order, from the first time on.
             _set(patch, images, _OFTEN=0, _SOUGHT=0, _REPEATED=0)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.graph import init, open
-from omnigraph.storage.kept import SETTLED_AFTER
+from omnigraph.storage.cache_files import SETTLED_AFTER
 from tests.crash.kept_files_reader import EDGES, NODES
 
 _READER = Path(__file__).with_name("kept_files_reader.py")

@@ -153,6 +153,7 @@ def test_shapes_on_disk_serve_other_processes_and_other_versions(
     changes = Changes(graph, random.Random(2))
     query = "query q() { match { $a knows $b } return { count($a) as n } }"
     first = graph.query(query).scalar()
+    graph.close()
     files = tmp_path / "g" / "__cache" / "topology"
     assert len(list(files.iterdir())) == 1
     monkeypatch.setattr(shapes, "build", lambda _: pytest.fail("the files were not used"))
@@ -169,9 +170,11 @@ def test_damaged_or_missing_files_are_made_again(
     Changes(graph, random.Random(3))
     query = "query q() { match { $a knows{1,} $b } return { count($a) as n } }"
     expected = graph.query(query).scalar()
+    graph.close()
     (file,) = (tmp_path / "g" / "__cache" / "topology").iterdir()
     whole = file.read_bytes()
     for damaged in (b"", b"nothing", b"X" + whole[1:], whole[:-1], whole[:60], whole + b"more"):
         file.write_bytes(damaged)
-        assert open(tmp_path / "g").query(query).scalar() == expected
+        with open(tmp_path / "g") as again:
+            assert again.query(query).scalar() == expected
         assert file.read_bytes() == whole

@@ -57,8 +57,8 @@ from omnigraph.history.names import fork_name, is_internal
 from omnigraph.history.recent import Recent, Step, step_of, tail_after
 from omnigraph.history.remembered import Remembered
 from omnigraph.history.touched import Touched, TouchedIds
+from omnigraph.storage.cache_files import Stamp
 from omnigraph.storage.forks import refuse_fork
-from omnigraph.storage.kept import Stamp
 from omnigraph.storage.location import Location
 from omnigraph.storage.table_ref import TableRef
 from omnigraph.storage.version_file import newest_stamp, remote_stamp, stamp_of
@@ -312,6 +312,12 @@ class History:
                 if remembered is None and found.format == FORMAT:
                     self._unkept = (newest, found.state)
         return found
+
+    @property
+    def can_be_written(self) -> bool:
+        """True when `keep` has something to write now."""
+        unkept = self._unkept
+        return unkept is not None and unkept[0].is_settled
 
     def keep(self) -> None:
         """Let other processes know what readers see of main, if it is likely to stay a while."""

@@ -20,8 +20,10 @@ from msgspec import Struct
 
 from omnigraph.compute.arrays import ZERO, as_arrow, as_numpy, distinct_places, filled, scalar
 from omnigraph.compute.keys import one_zero
-from omnigraph.query.kept_columns import KeptColumns, TableKey
 from omnigraph.query.lookup import SortedColumn
+from omnigraph.query.tables.files import ColumnFiles, Part
+from omnigraph.query.tables.version_key import VersionKey
+from omnigraph.storage.cache_files import Stamp
 from omnigraph.storage.table_ref import ROW_ID
 
 if TYPE_CHECKING:
@@ -78,12 +80,14 @@ class TableImage:
         open: Callable[[], TableSnapshot],
         rows: int,
         schema: pa.Schema,
-        files: KeptColumns | None = None,
+        files: ColumnFiles | None = None,
+        stamp: Stamp | None = None,
     ) -> None:
         self._open = open
         self._snapshot: TableSnapshot | None = None
         self._schema = schema
         self._files = files
+        self._stamp = stamp
         #: What could be kept in files, and is not.
         self._unkept: set[str] = set()
         self.rows = rows
@@ -117,14 +121,14 @@ class TableImage:
         return self._snapshot
 
     @property
-    def stamp(self) -> str:
-        """What tells the version from every other one that had its number; empty if unknown."""
-        return "" if self._files is None else str(self._files.stamp)
+    def is_settled(self) -> bool:
+        """True when the version has been there for a moment, so that files of it pay off."""
+        return self._stamp is not None and self._stamp.is_settled
 
     @property
-    def is_worth_keeping(self) -> bool:
-        """True when the version has been there for a moment."""
-        return self._files is not None and self._files.stamp.is_settled
+    def can_be_written(self) -> bool:
+        """True when there is something to write to files now."""
+        return bool(self._unkept) and self._files is not None and self.is_settled
 
     def type_of(self, name: str) -> pa.DataType:
         """The type of a column."""
@@ -328,8 +332,8 @@ class TableImage:
         self._columns[name] = column
         self.bytes += int(column.nbytes)
 
-    def keep(self, most: int) -> int:
-        """Leave what was read in files, if the version is likely to stay for a while.
+    def write(self, most: int) -> int:
+        """Leave what was read in files. Only one thread does so.
 
         Args:
             most: After so many bytes, the rest is left for another time.
@@ -337,28 +341,31 @@ class TableImage:
         Returns:
             How many bytes were written.
         """
-        if not self._unkept or self._files is None or not self.is_worth_keeping:
-            return 0
         written = 0
-        with self._guard:
-            while self._unkept and written < most:
-                written += self._keep(self._unkept.pop(), self._files)
+        while written < most and self.can_be_written:
+            with self._guard:
+                name = self._unkept.pop()
+                parts = self._parts(name)
+            # Queries go on meanwhile.
+            for part, content in parts.items():
+                assert self._files is not None
+                if isinstance(content, list):
+                    written += self._files.write_arrays(part, content)
+                else:
+                    written += self._files.write_column(part, content)
         return written
 
-    def _keep(self, name: str, files: KeptColumns) -> int:
+    def _parts(self, name: str) -> dict[str, pa.Array | list[Part]]:
+        """What is written by a name: by file a column, or arrays."""
         column = name.partition("#")[0]
         if name == _ALIVE:
-            alive = np.ones(self.size, bool) if self._alive is None else self._alive
-            return files.keep_arrays(name, [alive])
+            return {name: [np.ones(self.size, bool) if self._alive is None else self._alive]}
         if name.endswith(_VALUES):
             coded = self._coded[column]
-            written = files.keep_arrays(column + _CODES, [coded.codes])
-            return written + files.keep_column(name, coded.values)
+            return {column + _CODES: [coded.codes], name: coded.values}
         if name.endswith(_ORDER):
-            return files.keep_arrays(name, self._sorted[column].arrays)
-        if self._columns[name].nbytes > _LARGE_BYTES:
-            return 0
-        return files.keep_column(name, self._columns[name])
+            return {name: list(self._sorted[column].arrays)}
+        return {} if self._columns[name].nbytes > _LARGE_BYTES else {name: self._columns[name]}
 
     def _place(self, row_ids: npt.NDArray[np.uint64]) -> None:
         ids = row_ids.astype(np.int64)
@@ -384,9 +391,9 @@ class ImageCache:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._guard = threading.Lock()
-        self._images: OrderedDict[TableKey, TableImage] = OrderedDict()
+        self._images: OrderedDict[VersionKey, TableImage] = OrderedDict()
 
-    def image(self, key: TableKey, make: Callable[[], TableImage]) -> TableImage:
+    def image(self, key: VersionKey, make: Callable[[], TableImage]) -> TableImage:
         """The image of a version of a table, which is made when it is not known yet."""
         with self._guard:
             image = self._images.get(key)
@@ -395,7 +402,7 @@ class ImageCache:
         with self._guard:
             image = self._images.setdefault(key, made)
             self._images.move_to_end(key)
-            versions = [known for known in self._images if known[:2] == key[:2]]
+            versions = [known for known in self._images if known.table == key.table]
             for old in versions[:-_MOST_VERSIONS]:
                 del self._images[old]
             while len(self._images) > 1 and self._used() > self._limit:

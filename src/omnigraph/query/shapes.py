@@ -7,24 +7,26 @@ built again from the ids.
 
 from __future__ import annotations
 
+import hashlib
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec import Struct
+from msgspec import Struct, ValidationError
 
 from omnigraph.compute.arrays import as_numpy
 from omnigraph.errors import StorageError
 from omnigraph.query.images import TableImage
-from omnigraph.query.kept_columns import TableKey, family, ref_of, short
+from omnigraph.query.tables import policy
+from omnigraph.query.tables.files import Part, map_arrays, write_arrays
+from omnigraph.query.tables.version_key import VersionKey
 from omnigraph.query.topology import Adjacency, Ints, Lists, Packed, Topology
-from omnigraph.storage.kept import Part, keep_arrays, map_arrays
+from omnigraph.storage.cache_files import FOLDER, remove_file
 from omnigraph.storage.location import Location
 from omnigraph.storage.table_ref import ROW_ID
 from omnigraph.storage.version_file import stamp_of
@@ -32,9 +34,8 @@ from omnigraph.storage.version_file import stamp_of
 if TYPE_CHECKING:
     from omnigraph.storage.tables import TableSnapshot
 
-#: How many shapes are kept in memory, and how many of one edge table on disk.
+#: How many shapes are kept in memory.
 _KEPT = 32
-_KEPT_FILES = 2
 #: Larger shapes are kept on disk at once when they were built; smaller ones, also patched ones,
 #: when the version of the edges has been there for a moment.
 _WORTH_A_FILE = 20_000
@@ -47,20 +48,15 @@ _PART = 8
 class EdgeTables(Struct, frozen=True):
     """An edge table with the node tables at its ends, each at one version."""
 
-    keys: tuple[TableKey, TableKey, TableKey]
+    keys: tuple[VersionKey, VersionKey, VersionKey]
     edges: TableImage
     source: TableImage
     target: TableImage
 
     @property
-    def stamps(self) -> list[str]:
-        """What tells the versions from all others that had their numbers."""
-        return [image.stamp for image in (self.edges, self.source, self.target)]
-
-    @property
-    def lineage(self) -> tuple[str, str | None]:
+    def lineage(self) -> tuple[str, str | None, str]:
         """What stays the same from version to version."""
-        return self.keys[0][:2]
+        return self.keys[0].table
 
 
 class Shapes:
@@ -68,13 +64,13 @@ class Shapes:
 
     def __init__(self, location: Location | None) -> None:
         self._location = location
-        self._folder = None if location is None else Path(location.child("__cache/topology"))
+        self._folder = None if location is None else location.child(f"{FOLDER}/topology")
         self._guard = threading.Lock()
-        self._kept: OrderedDict[tuple[TableKey, ...], tuple[EdgeTables, Topology]] = OrderedDict()
+        self._kept: OrderedDict[tuple[VersionKey, ...], tuple[EdgeTables, Topology]] = OrderedDict()
         #: Per edge table what was used last: the base of a patch.
-        self._last: dict[tuple[str, str | None], tuple[TableKey, ...]] = {}
+        self._last: dict[tuple[str, str | None, str], tuple[VersionKey, ...]] = {}
         #: What could be on disk and is not.
-        self._unkept: dict[tuple[TableKey, ...], tuple[EdgeTables, Topology]] = {}
+        self._unkept: dict[tuple[VersionKey, ...], tuple[EdgeTables, Topology]] = {}
 
     def get(self, tables: EdgeTables) -> Topology:
         """The shape of an edge table."""
@@ -87,11 +83,9 @@ class Shapes:
         if found is None:
             base = base or self._stored_base(tables)
             found = patched(*base, tables) if base is not None else None
-            built = found is None
+            is_built = found is None
             found = found or build(tables)
-            if built and found.count >= _WORTH_A_FILE:
-                self._write(tables, found)
-            elif found.count < _WORTH_A_FILE:
+            if is_built or found.count < _WORTH_A_FILE:
                 self._unkept[tables.keys] = (tables, found)
         with self._guard:
             self._kept[tables.keys] = (tables, found)
@@ -100,10 +94,18 @@ class Shapes:
                 self._unkept.pop(self._kept.popitem(last=False)[0], None)
         return found
 
-    def keep(self) -> None:
-        """Leave small shapes in files, if their versions are likely to stay for a while."""
+    @property
+    def can_be_written(self) -> bool:
+        """True when there is something to write to files now."""
+        return self._folder is not None and any(
+            shape.count >= _WORTH_A_FILE or tables.edges.is_settled
+            for tables, shape in list(self._unkept.values())
+        )
+
+    def write(self) -> None:
+        """Leave shapes in files: large ones, and those of versions that will stay for a while."""
         for keys, (tables, shape) in list(self._unkept.items()):
-            if tables.edges.is_worth_keeping:
+            if shape.count >= _WORTH_A_FILE or tables.edges.is_settled:
                 self._unkept.pop(keys, None)
                 self._write(tables, shape)
 
@@ -114,18 +116,21 @@ class Shapes:
         stored = self._stored(tables)
         if not stored or self._location is None:
             return None
-        found = map_arrays(str(stored[-1]))
+        found = map_arrays(stored[-1])
         if found is None:
             return None
-        keys = found[1]["keys"]
-        if [key[:2] for key in keys] != [list(key[:2]) for key in tables.keys]:
+        try:
+            keys = [VersionKey.from_list(key) for key in found[1]["keys"]]
+        except (KeyError, TypeError, ValidationError):
             return None
-        stamps = [stamp_of(self._location, ref_of(key), int(key[2])) for key in keys]
-        if [str(stamp) for stamp in stamps] != found[1]["stamps"]:
+        if [key.table for key in keys] != [key.table for key in tables.keys]:
+            return None
+        stamps = [stamp_of(self._location, key.ref, key.version) for key in keys]
+        if [stamp and stamp.content for stamp in stamps] != [key.stamp for key in keys]:
             # The versions were made anew, such as after a backup was put back.
             return None
         try:
-            edges, source, target = (int(key[2]) for key in keys)
+            edges, source, target = (key.version for key in keys)
             then = EdgeTables(
                 tables.keys,
                 TableImage.of(tables.edges.snapshot.at(edges)),
@@ -141,7 +146,9 @@ class Shapes:
         if self._folder is None:
             return None
         found = map_arrays(f"{self._folder}/{_file_name(tables)}")
-        return None if found is None else _shape(*found)
+        if found is None or found[1].get("keys") != [key.to_list() for key in tables.keys]:
+            return None
+        return _shape(*found)
 
     def _write(self, tables: EdgeTables, shape: Topology) -> None:
         """Keep a shape on disk. It can be made again, so nothing depends on this."""
@@ -153,27 +160,23 @@ class Shapes:
             for side in sides
             for array in (side.starts, side.lists.neighbours, side.lists.edges)
         ]
-        forks = [key[1] for key in tables.keys if key[1] is not None]
-        about = {
-            "keys": tables.keys,
-            "stamps": tables.stamps,
-            "forks": forks,
-            "is_set": shape.out.packed.is_set,
-        }
-        if keep_arrays(self._folder / _file_name(tables), arrays, **about):
-            for old in self._stored(tables)[:-_KEPT_FILES]:
-                with suppress(OSError):
-                    old.unlink()
+        file = f"{self._folder}/{_file_name(tables)}"
+        keys = [key.to_list() for key in tables.keys]
+        if write_arrays(file, arrays, keys=keys, is_set=shape.out.packed.is_set):
+            for old in self._stored(tables)[: -policy.VERSIONS_ON_DISK]:
+                remove_file(old)
 
-    def _stored(self, tables: EdgeTables) -> list[Path]:
+    def _stored(self, tables: EdgeTables) -> list[str]:
         """Where shapes of the same edge table are, the newest last."""
         if self._folder is None:
             return []
+        prefix = f"{tables.keys[0].family}@"
         try:
-            found = self._folder.glob(f"{family(tables.keys[0])}@*")
-            return sorted(found, key=lambda place: place.stat().st_mtime)
+            entries = [e for e in os.scandir(self._folder) if e.name.startswith(prefix)]
+            entries.sort(key=lambda entry: entry.stat(follow_symlinks=False).st_mtime)
         except OSError:
             return []
+        return [entry.path for entry in entries]
 
 
 def _shape(arrays: list[Part], about: Mapping[str, Any]) -> Topology:
@@ -273,4 +276,5 @@ def _row_ids(table: TableSnapshot, fragments: list[int]) -> Ints:
 
 
 def _file_name(tables: EdgeTables) -> str:
-    return f"{family(tables.keys[0])}@{short(repr((tables.keys, tables.stamps)))}"
+    keys = repr([key.to_list() for key in tables.keys])
+    return f"{tables.keys[0].family}@{hashlib.sha256(keys.encode()).hexdigest()[:16]}"

@@ -11,19 +11,16 @@ from omnigraph.history.repository import Repository
 from omnigraph.language import Catalog
 from omnigraph.language.schema.arrow import table_schema
 from omnigraph.query.images import TableImage
-from omnigraph.query.kept_columns import TableKey
 from omnigraph.query.shapes import EdgeTables
+from omnigraph.query.tables.version_key import VersionKey
 from omnigraph.query.topology import Adjacency, Topology
+from omnigraph.storage.cache_files import Stamp
 from omnigraph.storage.version_file import stamp_of
 
 if TYPE_CHECKING:
     from omnigraph.query.caches import Caches
     from omnigraph.query.search.searches import Searches
     from omnigraph.storage.tables import TableSnapshot
-
-
-#: How many bytes a query leaves in files at most, before the next one goes on.
-_KEPT_AT_ONCE = 16 << 20
 
 
 class Source:
@@ -34,6 +31,7 @@ class Source:
         self._state = state
         self._caches = caches
         self._images: dict[str, TableImage] = {}
+        self._keys: dict[str, tuple[VersionKey, Stamp | None]] = {}
         self._topologies: dict[str, Topology] = {}
         #: What the query searches for, if it does.
         self.searches: Searches | None = None
@@ -75,27 +73,26 @@ class Source:
             table = self._state.by_name(type)
             assert table is not None
             self._images[type] = self._caches.images.image(
-                self._key(type), lambda: self._new_image(type, table)
+                self.key(type), lambda: self._new_image(type, table)
             )
         return self._images[type]
 
     def _new_image(self, type: str, table: PublishedTable) -> TableImage:
         declared = self.catalog.table(type)
         assert declared is not None
-        stamp = stamp_of(self._repository.location, table.ref, table.version)
+        key, stamp = self._keys[type]
         return TableImage(
             lambda: self._repository.tables.open(table.ref, table.version),
             table.rows,
             table_schema(declared),
-            self._caches.kept_columns(self._key(type), stamp),
+            self._caches.column_files(key),
+            stamp,
         )
 
-    def keep(self) -> None:
-        """Leave what was read in files, for other processes."""
-        left = _KEPT_AT_ONCE
-        for image in self._images.values():
-            left -= image.keep(left)
-        self._caches.shapes.keep()
+    def finish(self) -> None:
+        """Leave what was worked out for other queries and other processes."""
+        images = {self._keys[type][0]: image for type, image in self._images.items()}
+        self._caches.write_later(images, self._repository.history)
 
     def topology(self, edge: str) -> Topology:
         """The shape of an edge type."""
@@ -115,14 +112,19 @@ class Source:
         names = (edge, type.source, type.target)
         return self._caches.shapes.get(
             EdgeTables(
-                (self._key(names[0]), self._key(names[1]), self._key(names[2])),
+                (self.key(names[0]), self.key(names[1]), self.key(names[2])),
                 self.image(edge),
                 self.image(type.source),
                 self.image(type.target),
             )
         )
 
-    def _key(self, type: str) -> TableKey:
-        table = self._state.by_name(type)
-        assert table is not None
-        return table.path, table.branch, table.version
+    def key(self, type: str) -> VersionKey:
+        """What tells the version of a type's table from all others."""
+        if type not in self._keys:
+            table = self._state.by_name(type)
+            assert table is not None
+            stamp = stamp_of(self._repository.location, table.ref, table.version)
+            content = "" if stamp is None else stamp.content
+            self._keys[type] = VersionKey.of(table, content), stamp
+        return self._keys[type][0]
