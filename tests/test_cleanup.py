@@ -21,7 +21,7 @@ from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import RecoveryRequired, StorageError, UsageError
 from omnigraph.failpoints import FailpointError
 from omnigraph.graph import Graph, init, open
-from omnigraph.query import shapes
+from omnigraph.query.tables import policy
 from omnigraph.query.tables.files import map_arrays
 from omnigraph.storage.references import References
 from omnigraph.writes import signs
@@ -251,8 +251,10 @@ def test_what_is_no_leftover_for_sure_stays(place: str) -> None:
     assert set(kept) <= all_files(place)
 
 
-def test_shapes_of_branches_that_are_gone_go(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shapes, "_WORTH_A_FILE", 0)
+def test_topologies_of_branches_that_are_gone_go(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policy, "LARGE_TOPOLOGY_EDGES", 0)
     query = "query q() { match { $p: Person  $p knows $f } return { count($f) as n } }"
     folder = Path(place, "__cache/topology")
     with open(place) as graph:

@@ -30,8 +30,8 @@ from omnigraph.language.query.parameters import bind_each
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.query.budget import Budget
-from omnigraph.query.caches import Caches
 from omnigraph.query.explain import Explanation
+from omnigraph.query.tables.caches import Caches
 from omnigraph.refs import Branches, Tags
 from omnigraph.results import QueryResult
 from omnigraph.settings import Settings

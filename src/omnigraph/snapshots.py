@@ -18,11 +18,11 @@ from omnigraph.history.revisions import Revision
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.language.schema.arrow import table_schema
 from omnigraph.query.budget import Budget
-from omnigraph.query.caches import Caches
 from omnigraph.query.engine import Execution
 from omnigraph.query.explain import ExplainedStep, explained
 from omnigraph.query.prepared import prepare
 from omnigraph.query.source import Source
+from omnigraph.query.tables.caches import Caches
 
 if TYPE_CHECKING:
     from omnigraph.blobs import EntityKind
@@ -104,11 +104,15 @@ class Snapshot(Struct, frozen=True):
         self, plan: ReadPlan, values: Mapping[str, Any], budget: Budget, caches: Caches
     ) -> pa.Table:
         source = Source(self._repository, self._state, caches)
-        with self._confirmed():
-            prepared = caches.plans.get(plan, source)
-            found = Execution(prepared, source, values, budget, embedder=caches.embedder).table()
-        source.finish()
-        return found
+        try:
+            with self._confirmed():
+                prepared = caches.plans.get(plan, source)
+                execution = Execution(prepared, source, values, budget, embedder=caches.embedder)
+                table = execution.table()
+        finally:
+            source.release()
+        source.write_later()
+        return table
 
     def _explain(
         self,
@@ -125,7 +129,10 @@ class Snapshot(Struct, frozen=True):
         if not analyze:
             return explained(plan, execution.steps, None, None, None)
         begun = time.perf_counter()
-        rows = execution.table().num_rows
+        try:
+            rows = execution.table().num_rows
+        finally:
+            source.release()
         seconds = time.perf_counter() - begun
         return explained(plan, execution.steps, execution.matcher.measured, rows, seconds)
 

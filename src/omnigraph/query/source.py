@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from copy import copy
 from typing import TYPE_CHECKING
 
@@ -10,16 +11,18 @@ from omnigraph.history.models import model_of
 from omnigraph.history.repository import Repository
 from omnigraph.language import Catalog
 from omnigraph.language.schema.arrow import table_schema
-from omnigraph.query.images import TableImage
-from omnigraph.query.shapes import EdgeTables
+from omnigraph.query.tables.columns import TableColumns
+from omnigraph.query.tables.memory import Owner
+from omnigraph.query.tables.open_table import OpenTable
+from omnigraph.query.tables.topology import Adjacency, Topology
+from omnigraph.query.tables.topology_cache import CachedTopology, EdgeTables
 from omnigraph.query.tables.version_key import VersionKey
-from omnigraph.query.topology import Adjacency, Topology
 from omnigraph.storage.cache_files import Stamp
 from omnigraph.storage.version_file import stamp_of
 
 if TYPE_CHECKING:
-    from omnigraph.query.caches import Caches
     from omnigraph.query.search.searches import Searches
+    from omnigraph.query.tables.caches import Caches
     from omnigraph.storage.tables import TableSnapshot
 
 
@@ -30,9 +33,9 @@ class Source:
         self._repository = repository
         self._state = state
         self._caches = caches
-        self._images: dict[str, TableImage] = {}
+        self._images: dict[str, TableColumns] = {}
         self._keys: dict[str, tuple[VersionKey, Stamp | None]] = {}
-        self._topologies: dict[str, Topology] = {}
+        self._topologies: dict[str, CachedTopology] = {}
         #: What the query searches for, if it does.
         self.searches: Searches | None = None
 
@@ -67,38 +70,45 @@ class Source:
         """The table of a type."""
         return self.image(type).snapshot
 
-    def image(self, type: str) -> TableImage:
+    def image(self, type: str) -> TableColumns:
         """The table of a type, by position."""
         if type not in self._images:
             table = self._state.by_name(type)
             assert table is not None
-            self._images[type] = self._caches.images.image(
-                self.key(type), lambda: self._new_image(type, table)
+            self._images[type] = self._caches.columns(
+                self.key(type), lambda: self._new_columns(type, table)
             )
         return self._images[type]
 
-    def _new_image(self, type: str, table: PublishedTable) -> TableImage:
+    def _new_columns(self, type: str, table: PublishedTable) -> TableColumns:
         declared = self.catalog.table(type)
         assert declared is not None
         key, stamp = self._keys[type]
-        return TableImage(
-            lambda: self._repository.tables.open(table.ref, table.version),
-            table.rows,
-            table_schema(declared),
-            self._caches.column_files(key),
-            stamp,
+        tables = self._repository
+        opened = OpenTable(
+            key, table.rows, lambda: tables.tables.open(table.ref, table.version), stamp
         )
+        return TableColumns(opened, table_schema(declared), self._caches.column_files(key))
 
-    def finish(self) -> None:
-        """Leave what was worked out for other queries and other processes."""
-        images = {self._keys[type][0]: image for type, image in self._images.items()}
-        self._caches.write_later(images, self._repository.history)
+    def release(self) -> None:
+        """Let other queries have what was worked out, within the budget of memory."""
+        used: dict[Hashable, Owner] = {
+            self._keys[type][0]: columns for type, columns in self._images.items()
+        }
+        for edge, cached in self._topologies.items():
+            used[self._edge_tables(edge).keys] = cached
+        self._caches.measure(used)
+
+    def write_later(self) -> None:
+        """Leave what was worked out in files for other processes, after the answer."""
+        used = {self._keys[type][0]: columns for type, columns in self._images.items()}
+        self._caches.write_later(used, self._repository.history)
 
     def topology(self, edge: str) -> Topology:
-        """The shape of an edge type."""
+        """The topology of an edge type."""
         if edge not in self._topologies:
-            self._topologies[edge] = self._topology(edge)
-        return self._topologies[edge]
+            self._topologies[edge] = self._caches.topologies.get(self._edge_tables(edge))
+        return self._topologies[edge].topology
 
     def adjacency(self, edge: str, direction: str) -> Adjacency:
         """Neighbours along an edge type: `out`, `in`, or `both`."""
@@ -107,17 +117,9 @@ class Source:
             return topology.out
         return topology.into if direction == "in" else topology.both
 
-    def _topology(self, edge: str) -> Topology:
+    def _edge_tables(self, edge: str) -> EdgeTables:
         type = self.catalog.edges[edge]
-        names = (edge, type.source, type.target)
-        return self._caches.shapes.get(
-            EdgeTables(
-                (self.key(names[0]), self.key(names[1]), self.key(names[2])),
-                self.image(edge),
-                self.image(type.source),
-                self.image(type.target),
-            )
-        )
+        return EdgeTables(self.image(edge), self.image(type.source), self.image(type.target))
 
     def key(self, type: str) -> VersionKey:
         """What tells the version of a type's table from all others."""

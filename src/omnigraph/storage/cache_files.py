@@ -34,11 +34,13 @@ class Stamp(Struct, frozen=True, eq=False):
         content: A digest of the version's file.
         written: When the file was written, in nanoseconds since 1970. Archives round it, so two
             stamps with different times may be equal.
+        size: The size of the file.
     """
 
     version: int
     content: str
     written: int = 0
+    size: int = 0
 
     def __str__(self) -> str:
         return f"{self.version}-{self.content}"
@@ -66,7 +68,7 @@ def stamp(file: str, version: int) -> Stamp | None:
         )
     except OSError:
         return None
-    return Stamp(version, content, status.st_mtime_ns)
+    return Stamp(version, content, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=4096)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from omnigraph.graph import Graph, init, open
-from omnigraph.query import images
+from omnigraph.query.tables import policy
 from omnigraph.storage import cache_files
 
 SCHEMA = """
@@ -43,9 +43,9 @@ def at_once() -> Iterator[None]:
     """Everything is worked out, and written to files, when it is first asked for."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cache_files, "SETTLED_AFTER", 0)
-        patch.setattr(images, "_OFTEN", 0)
-        patch.setattr(images, "_SOUGHT", 0)
-        patch.setattr(images, "_REPEATED", 0)
+        patch.setattr(policy, "OFTEN", 0)
+        patch.setattr(policy, "SOUGHT_OFTEN", 0)
+        patch.setattr(policy, "REPEATED", 0)
         yield
 
 

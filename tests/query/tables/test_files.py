@@ -17,7 +17,6 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.graph import Graph, init, open
-from omnigraph.query import images
 from omnigraph.query.tables import policy
 from omnigraph.query.tables.files import ColumnFiles, map_arrays, write_arrays
 from omnigraph.query.tables.version_key import VersionKey
@@ -107,8 +106,8 @@ assert not {"lance", "obstore", "pandas", "pyspark"} & set(sys.modules), "they t
 def test_answers_are_the_same_from_files(
     place: Path, settled: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(images, "_OFTEN", 0)
-    monkeypatch.setattr(images, "_SOUGHT", 0)
+    monkeypatch.setattr(policy, "OFTEN", 0)
+    monkeypatch.setattr(policy, "SOUGHT_OFTEN", 0)
     expected = answers(place)
     assert expected[0][0]["name"] == "Ada" and len(expected[0]) == 3
     names = {file.name for file in files(place)}
@@ -247,8 +246,9 @@ def test_files_are_written_after_the_answer(place: Path, settled: None) -> None:
 
 
 def test_a_graph_that_was_removed_does_not_come_back_by_its_cache(
-    place: Path, settled: None
+    place: Path, settled: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(policy, "SECONDS_BEFORE_WRITING", 60)
     with open(place, mode="r") as graph:
         graph.query(ALL)
         shutil.rmtree(place)

@@ -15,7 +15,6 @@ import pyarrow as pa
 from msgspec import Struct, field
 
 from omnigraph.compute.arrays import as_numpy, changes, distinct, ranges
-from omnigraph.query.images import Positions
 from omnigraph.query.search.ascending import common, union
 from omnigraph.query.search.pieces import (
     Ints,
@@ -28,6 +27,7 @@ from omnigraph.query.search.pieces import (
 )
 from omnigraph.query.search.spellings import Spellings
 from omnigraph.query.search.words import Words, in_order
+from omnigraph.query.tables.columns import Positions
 
 Whole = npt.NDArray[Any]
 

@@ -24,13 +24,13 @@ from omnigraph.language.query.expressions import (
     TextMatch,
 )
 from omnigraph.query.frames import Frame
-from omnigraph.query.images import Positions
 from omnigraph.query.search.ascending import common
 from omnigraph.query.search.ranking import ranked
 from omnigraph.query.search.texts import Text, Texts
 from omnigraph.query.search.vectors import Nearness
 from omnigraph.query.searched import GetEmbedder, Meaning, Share, function_of
 from omnigraph.query.source import Source
+from omnigraph.query.tables.columns import Positions
 
 if TYPE_CHECKING:
     pass

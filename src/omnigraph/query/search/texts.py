@@ -17,13 +17,13 @@ from msgspec import Struct, field
 
 from omnigraph.compute.arrays import as_numpy, distinct
 from omnigraph.compute.sql import quoted
-from omnigraph.query.images import Positions, TableImage
 from omnigraph.query.search.ascending import among, common
 from omnigraph.query.search.pieces import lengths
 from omnigraph.query.search.postings import Corpus, Postings, make
 from omnigraph.query.search.reading import is_few, read
 from omnigraph.query.search.words import Words
 from omnigraph.query.source import Source
+from omnigraph.query.tables.columns import Positions, TableColumns
 from omnigraph.storage.table_ref import ROW_ID
 
 Floats = npt.NDArray[np.float64]
@@ -170,7 +170,7 @@ class Texts:
                 self._make(image, text.column, known)
         return known.postings
 
-    def _make(self, image: TableImage, column: str, known: TextColumn) -> None:
+    def _make(self, image: TableColumns, column: str, known: TextColumn) -> None:
         if known.postings is not None or known.too_large:
             return
         made = make(read(image, column), image.rows, image.size)

@@ -1,18 +1,21 @@
-"""What the queries of one graph share: tables, shapes and plans that earlier ones have left."""
+"""What the queries of one graph share: columns, topologies and plans of earlier ones."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
 
 import numpy as np
 
 from omnigraph.history.store import History
-from omnigraph.query.images import ImageCache, TableImage
 from omnigraph.query.prepared import PreparedCache
 from omnigraph.query.searched import GetEmbedder
-from omnigraph.query.shapes import Shapes
 from omnigraph.query.tables import policy
+from omnigraph.query.tables.columns import TableColumns
 from omnigraph.query.tables.files import ColumnFiles
+from omnigraph.query.tables.memory import MemoryBudget, Owner
+from omnigraph.query.tables.topology_cache import TopologyCache
 from omnigraph.query.tables.version_key import VersionKey
 from omnigraph.query.tables.writer import CacheWriter
 from omnigraph.storage.cache_files import FOLDER
@@ -27,7 +30,7 @@ class Caches:
 
     def __init__(
         self,
-        image_bytes: int,
+        limit: int,
         location: Location | None = None,
         embedder: GetEmbedder | None = None,
         epoch: int = 0,
@@ -35,26 +38,48 @@ class Caches:
         _hold_memory()
         #: Where the graph is, if files can be kept there.
         self._location = location if location is not None and location.is_local else None
-        self._image_bytes = image_bytes
         #: How often the graph's folder was replaced before: what was left then is of no use.
         self.epoch = epoch
-        self.images = ImageCache(image_bytes)
-        self.shapes = Shapes(self._location)
+        self.memory = MemoryBudget(limit)
+        self.topologies = TopologyCache(self._location)
         self.plans = PreparedCache()
         self.embedder = embedder
+        self._guard = threading.Lock()
+        self._columns: OrderedDict[VersionKey, TableColumns] = OrderedDict()
         #: Tables of which something can be written to files.
-        self._unwritten: dict[VersionKey, TableImage] = {}
+        self._unwritten: dict[VersionKey, TableColumns] = {}
         self._history: History | None = None
         self.writer = CacheWriter(self._write)
 
     def anew(self, epoch: int) -> Caches:
         """Empty caches, for another epoch."""
-        return Caches(self._image_bytes, self._location, self.embedder, epoch)
+        return Caches(self.memory.limit, self._location, self.embedder, epoch)
 
-    def write_later(self, images: Mapping[VersionKey, TableImage], history: History) -> None:
+    def columns(self, key: VersionKey, make: Callable[[], TableColumns]) -> TableColumns:
+        """The columns of a version of a table, which are made when they are not known yet."""
+        with self._guard:
+            known = self._columns.get(key)
+            if known is not None:
+                self._columns.move_to_end(key)
+                return known
+        # Others do not wait while it is made.
+        made = make()
+        with self._guard:
+            columns = self._columns.setdefault(key, made)
+            versions = [known for known in self._columns if known.table == key.table]
+            for old in versions[: -policy.VERSIONS_IN_MEMORY]:
+                del self._columns[old]
+                self.memory.forget(old)
+            return columns
+
+    def measure(self, used: Mapping[Hashable, Owner]) -> None:
+        """Let go of what is too much, after a query has used some of it."""
+        self.memory.measure(used.items())
+
+    def write_later(self, used: Mapping[VersionKey, TableColumns], history: History) -> None:
         """Leave what a query has worked out in files for other processes, after its answer."""
-        unwritten = {key: image for key, image in images.items() if image.can_be_written}
-        if unwritten or self.shapes.can_be_written or history.can_be_written:
+        unwritten = {key: columns for key, columns in used.items() if columns.can_be_written}
+        if unwritten or self.topologies.can_be_written or history.can_be_written:
             self._unwritten |= unwritten
             self._history = history
             self.writer.start()
@@ -62,9 +87,9 @@ class Caches:
     def _write(self) -> None:
         rest = policy.WRITTEN_AT_ONCE
         while self._unwritten:
-            image = self._unwritten.popitem()[1]
-            rest -= image.write(rest)
-        self.shapes.write()
+            columns = self._unwritten.popitem()[1]
+            rest -= columns.write(rest)
+        self.topologies.write()
         if self._history is not None:
             self._history.keep()
 

@@ -11,14 +11,14 @@ from omnigraph.storage.cache_files import FOLDER, Stamp, read_file, write_file
 from omnigraph.storage.location import Location
 
 
-class Remembered:
+class ManifestCache:
     """The file of one graph. Graphs on object stores have none."""
 
     def __init__(self, location: Location) -> None:
         self._file = location.child(f"{FOLDER}/manifest.json") if location.is_local else None
 
     def read(self, stamp: Stamp) -> tuple[str | None, ManifestState] | None:
-        """Which graph it is, and the state at a version of the manifest, if it was remembered."""
+        """Which graph it is, and the state at a version of the manifest, if it is cached."""
         content = None if self._file is None else read_file(self._file)
         state = None if content is None else _verified(content)
         if state is None:
@@ -41,7 +41,7 @@ class Remembered:
             return None
 
     def write(self, stamp: Stamp, graph: str | None, state: ManifestState) -> None:
-        """Remember the state at a version."""
+        """Cache the state at a version."""
         if self._file is None:
             return
         found = {

@@ -12,7 +12,7 @@ import pytest
 
 from omnigraph.errors import StorageError
 from omnigraph.graph import Graph, init, open
-from omnigraph.history.remembered import Remembered
+from omnigraph.history.manifest_cache import ManifestCache
 from omnigraph.history.store import History, Present
 from omnigraph.storage import cache_files
 from omnigraph.storage.location import Location
@@ -119,7 +119,7 @@ def test_every_damage_of_the_file_is_noticed(graph: Graph) -> None:
     whole = file(graph).read_bytes()
     stamp = newest_stamp(Location.of(graph.location), "__manifest")
     assert stamp is not None
-    remembered = Remembered(Location.of(graph.location))
+    remembered = ManifestCache(Location.of(graph.location))
     for place in range(len(whole)):
         damaged = bytearray(whole)
         damaged[place] ^= 1 << place % 8

@@ -1,6 +1,6 @@
 """Reads a graph again and again, each time as a new process would; ends when something is wrong.
 
-Usage: python kept_files_reader.py GRAPH MARK
+Usage: python cache_files_reader.py GRAPH MARK
 """
 
 from __future__ import annotations
