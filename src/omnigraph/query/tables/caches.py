@@ -13,6 +13,7 @@ from omnigraph.query.prepared import PreparedCache
 from omnigraph.query.searched import GetEmbedder
 from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import TableColumns
+from omnigraph.query.tables.disk import DiskBudget
 from omnigraph.query.tables.files import ColumnFiles
 from omnigraph.query.tables.memory import MemoryBudget, Owner
 from omnigraph.query.tables.topology_cache import TopologyCache
@@ -41,7 +42,9 @@ class Caches:
         #: How often the graph's folder was replaced before: what was left then is of no use.
         self.epoch = epoch
         self.memory = MemoryBudget(limit)
-        self.topologies = TopologyCache(self._location)
+        folder = "" if self._location is None else self._location.child(FOLDER)
+        self.disk = DiskBudget(folder, limit)
+        self.topologies = TopologyCache(self._location, self.memory, self.disk.write)
         self.plans = PreparedCache()
         self.embedder = embedder
         self._guard = threading.Lock()
@@ -97,7 +100,7 @@ class Caches:
         """The files with columns of a version of a table; None when there can be none."""
         if self._location is None or not key.stamp:
             return None
-        return ColumnFiles(self._location.child(f"{FOLDER}/columns"), key)
+        return ColumnFiles(f"{self.disk.folder}/columns", key, self.disk.write)
 
 
 def _hold_memory() -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import time
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -73,12 +74,20 @@ def _mapped(file: str) -> mmap.mmap | None:
     if handle is None:
         return None
     try:
+        _mark_used(handle)
         return mmap.mmap(handle, 0, access=mmap.ACCESS_READ)
     except (OSError, ValueError):
         # It is empty, or the file system cannot map files.
         return None
     finally:
         os.close(handle)
+
+
+def _mark_used(handle: int) -> None:
+    """Let the time of a file say that it was used, if the disk allows it."""
+    with suppress(OSError):
+        if time.time() - os.fstat(handle).st_mtime > policy.MARKED_USED_AFTER:
+            os.utime(handle)
 
 
 def _header(mapped: mmap.mmap) -> tuple[int, dict[str, Any]] | None:
@@ -94,12 +103,20 @@ def _header(mapped: mmap.mmap) -> tuple[int, dict[str, Any]] | None:
     return (start, described) if len(mapped) == start + described["end"] else None
 
 
+class Write(Protocol):
+    """Writes arrays to a file; see `write_arrays`."""
+
+    def __call__(self, file: str, arrays: Sequence[Part], **about: Any) -> bool:
+        """Returns whether it worked."""
+
+
 class ColumnFiles:
     """What is in files of the columns of one version of a table."""
 
-    def __init__(self, folder: str, key: VersionKey) -> None:
+    def __init__(self, folder: str, key: VersionKey, write: Write = write_arrays) -> None:
         self._folder = folder
         self._key = key
+        self._write = write
         self._place = f"{folder}/{key.family}@{key.version}-{key.stamp}"
         self.names = self._listed()
 
@@ -152,7 +169,7 @@ class ColumnFiles:
         """Write arrays by a name, if the disk allows it. Returns how many bytes they have."""
         if not self.names:
             self._remove_others()
-        if write_arrays(f"{self._place}/{name}", arrays, name=name, keys=self._keys, **about):
+        if self._write(f"{self._place}/{name}", arrays, name=name, keys=self._keys, **about):
             self.names.add(name)
         return sum(array.nbytes for array in arrays)
 

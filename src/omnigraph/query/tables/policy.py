@@ -64,3 +64,7 @@ WRITTEN_AT_ONCE = 16 << 20
 #: A file that is used is marked as used when it was not for so many seconds. What was used longest
 #: ago goes first when the disk's budget is used up; marking every use would write all the time.
 MARKED_USED_AFTER = 60.0
+#: What a file takes beside its arrays: its header, and what a disk rounds up to.
+FILE_BYTES = 4 << 10
+#: Files of other processes are counted again after so many seconds: that lists all files.
+DISK_COUNTED_AGAIN_AFTER = 1.0

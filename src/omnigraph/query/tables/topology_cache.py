@@ -24,8 +24,8 @@ from omnigraph.compute.arrays import as_numpy
 from omnigraph.errors import StorageError
 from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import TableColumns
-from omnigraph.query.tables.files import Part, map_arrays, write_arrays
-from omnigraph.query.tables.memory import Held
+from omnigraph.query.tables.files import Part, Write, map_arrays, write_arrays
+from omnigraph.query.tables.memory import Held, MemoryBudget
 from omnigraph.query.tables.open_table import OpenTable
 from omnigraph.query.tables.topology import Adjacency, Ints, Lists, Packed, Topology
 from omnigraph.query.tables.version_key import VersionKey
@@ -81,9 +81,11 @@ class CachedTopology:
         return self._is_gone
 
     @property
-    def state(self) -> tuple[bool, int]:
+    def state(self) -> tuple[bool, int, int]:
         """What differs when something else is held."""
-        return self._is_gone, self.topology.state
+        versions = self.versions
+        tables = versions.edges.bytes + versions.source.bytes + versions.target.bytes
+        return self._is_gone, tables, self.topology.state
 
     def held(self) -> list[Held]:
         """What is held, which is let go together."""
@@ -101,8 +103,12 @@ class CachedTopology:
 class TopologyCache:
     """The topologies of one graph. Safe to share between threads."""
 
-    def __init__(self, location: Location | None) -> None:
+    def __init__(
+        self, location: Location | None, memory: MemoryBudget, write: Write = write_arrays
+    ) -> None:
         self._location = location
+        self._memory = memory
+        self._write_arrays = write
         self._folder = None if location is None else location.child(f"{FOLDER}/topology")
         self._guard = threading.Lock()
         self._cached: OrderedDict[Keys, CachedTopology] = OrderedDict()
@@ -136,6 +142,7 @@ class TopologyCache:
             mine = [k for k in self._cached if k[0].table == keys[0].table]
             for old in mine[: -policy.VERSIONS_IN_MEMORY]:
                 self._cached[old].let_go("")
+                self._memory.forget(old)
             self._drop_gone()
         return cached
 
@@ -206,7 +213,7 @@ class TopologyCache:
         ]
         file = f"{self._folder}/{_file_name(keys)}"
         described = [key.to_list() for key in keys]
-        if write_arrays(file, arrays, keys=described, is_set=topology.out.packed.is_set):
+        if self._write_arrays(file, arrays, keys=described, is_set=topology.out.packed.is_set):
             for old in self._stored(keys)[: -policy.VERSIONS_ON_DISK]:
                 remove_file(old)
 
