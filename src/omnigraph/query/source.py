@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from copy import copy
 from typing import TYPE_CHECKING
 
@@ -12,13 +11,10 @@ from omnigraph.history.repository import Repository
 from omnigraph.language import Catalog
 from omnigraph.language.schema.arrow import table_schema
 from omnigraph.query.tables.columns import TableColumns
-from omnigraph.query.tables.memory import Owner
 from omnigraph.query.tables.open_table import OpenTable
 from omnigraph.query.tables.topology import Adjacency, Topology
 from omnigraph.query.tables.topology_cache import CachedTopology, EdgeTables
 from omnigraph.query.tables.version_key import VersionKey
-from omnigraph.storage.cache_files import Stamp
-from omnigraph.storage.version_file import stamp_of
 
 if TYPE_CHECKING:
     from omnigraph.query.search.searches import Searches
@@ -34,8 +30,7 @@ class Source:
         self._state = state
         self._caches = caches
         self._images: dict[str, TableColumns] = {}
-        self._keys: dict[str, tuple[VersionKey, Stamp | None]] = {}
-        self._topologies: dict[str, CachedTopology] = {}
+        self._topologies: dict[str, tuple[CachedTopology, Topology]] = {}
         #: What the query searches for, if it does.
         self.searches: Searches | None = None
 
@@ -83,7 +78,7 @@ class Source:
     def _new_columns(self, type: str, table: PublishedTable) -> TableColumns:
         declared = self.catalog.table(type)
         assert declared is not None
-        key, stamp = self._keys[type]
+        key, stamp = self._caches.key_of(table)
         tables = self._repository
         opened = OpenTable(
             key, table.rows, lambda: tables.tables.open(table.ref, table.version), stamp
@@ -92,23 +87,18 @@ class Source:
 
     def release(self) -> None:
         """Let other queries have what was worked out, within the budget of memory."""
-        used: dict[Hashable, Owner] = {
-            self._keys[type][0]: columns for type, columns in self._images.items()
-        }
-        for edge, cached in self._topologies.items():
-            used[self._edge_tables(edge).keys] = cached
-        self._caches.measure(used)
+        topologies = [cached for cached, _ in self._topologies.values()]
+        self._caches.memory.measure([*self._images.values(), *topologies])
 
     def write_later(self) -> None:
         """Leave what was worked out in files for other processes, after the answer."""
-        used = {self._keys[type][0]: columns for type, columns in self._images.items()}
-        self._caches.write_later(used, self._repository.history)
+        self._caches.write_later(self._images.values(), self._repository.history)
 
     def topology(self, edge: str) -> Topology:
         """The topology of an edge type."""
         if edge not in self._topologies:
             self._topologies[edge] = self._caches.topologies.get(self._edge_tables(edge))
-        return self._topologies[edge].topology
+        return self._topologies[edge][1]
 
     def adjacency(self, edge: str, direction: str) -> Adjacency:
         """Neighbours along an edge type: `out`, `in`, or `both`."""
@@ -123,10 +113,6 @@ class Source:
 
     def key(self, type: str) -> VersionKey:
         """What tells the version of a type's table from all others."""
-        if type not in self._keys:
-            table = self._state.by_name(type)
-            assert table is not None
-            stamp = stamp_of(self._repository.location, table.ref, table.version)
-            content = "" if stamp is None else stamp.content
-            self._keys[type] = VersionKey.of(table, content), stamp
-        return self._keys[type][0]
+        table = self._state.by_name(type)
+        assert table is not None
+        return self._caches.key_of(table)[0]

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -43,16 +44,16 @@ class Parts:
 def test_what_was_used_longest_ago_is_let_go() -> None:
     budget = MemoryBudget(100)
     one, two = Parts(a=40, c=40), Parts(b=30)
-    budget.measure([("one", one), ("two", two)])
+    budget.measure([one, two])
     assert budget.bytes == 70 and one.parts.keys() == {"c"}
     one.parts["d"] = Held("d", 9, {4: 60})
     one.state += 1
-    budget.measure([("one", one)])
+    budget.measure([one])
     # `b` and `a` are as old as each other.
     assert budget.bytes <= 100 and "d" in one.parts
     one.parts["e"] = Held("e", 10, {5: 101})
     one.state += 1
-    budget.measure([("one", one)])
+    budget.measure([one])
     assert budget.bytes == 0 and not one.parts and not two.parts
 
 
@@ -60,11 +61,11 @@ def test_arrays_that_owners_share_are_counted_once() -> None:
     budget = MemoryBudget(100)
     one, two = Parts(), Parts()
     one.parts["x"], two.parts["y"] = Held("x", 1, {1: 60, 2: 10}), Held("y", 2, {1: 60, 3: 10})
-    budget.measure([("one", one), ("two", two)])
+    budget.measure([one, two])
     assert budget.bytes == 80
-    budget.forget("one")
+    budget.forget(one)
     assert budget.bytes == 70
-    budget.forget("two")
+    budget.forget(two)
     assert budget.bytes == 0
 
 
@@ -75,7 +76,7 @@ def disk_bytes(place: Path) -> int:
 def counted(graph: Graph) -> int:
     """All that the caches hold, looked at from the start."""
     caches = graph._caches
-    owners = [*caches._columns.values(), *caches.topologies._cached.values()]
+    owners: list[Any] = [*caches._columns.values(), *caches.topologies._cached.values()]
     sizes: dict[int, int] = {}
     for owner in owners:
         for part in owner.held():

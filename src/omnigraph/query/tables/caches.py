@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from omnigraph.history.manifest import PublishedTable
 from omnigraph.history.store import History
 from omnigraph.query.prepared import PreparedCache
 from omnigraph.query.searched import GetEmbedder
@@ -15,12 +16,13 @@ from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import TableColumns
 from omnigraph.query.tables.disk import DiskBudget
 from omnigraph.query.tables.files import ColumnFiles
-from omnigraph.query.tables.memory import MemoryBudget, Owner
+from omnigraph.query.tables.memory import MemoryBudget
 from omnigraph.query.tables.topology_cache import TopologyCache
 from omnigraph.query.tables.version_key import VersionKey
 from omnigraph.query.tables.writer import CacheWriter
-from omnigraph.storage.cache_files import FOLDER
+from omnigraph.storage.cache_files import FOLDER, Stamp
 from omnigraph.storage.location import Location
+from omnigraph.storage.version_file import stamp_of
 
 #: The largest block that the C library learns from is of 32 MiB.
 _BLOCK = 31 << 20
@@ -48,6 +50,7 @@ class Caches:
         self.plans = PreparedCache()
         self.embedder = embedder
         self._guard = threading.Lock()
+        self._keys: dict[tuple[str, str | None, int], tuple[VersionKey, Stamp | None]] = {}
         self._columns: OrderedDict[VersionKey, TableColumns] = OrderedDict()
         #: Tables of which something can be written to files.
         self._unwritten: dict[VersionKey, TableColumns] = {}
@@ -71,17 +74,31 @@ class Caches:
             columns = self._columns.setdefault(key, made)
             versions = [known for known in self._columns if known.table == key.table]
             for old in versions[: -policy.VERSIONS_IN_MEMORY]:
-                del self._columns[old]
-                self.memory.forget(old)
+                self.memory.forget(self._columns.pop(old))
             return columns
 
-    def measure(self, used: Mapping[Hashable, Owner]) -> None:
-        """Let go of what is too much, after a query has used some of it."""
-        self.memory.measure(used.items())
+    def key_of(self, table: PublishedTable) -> tuple[VersionKey, Stamp | None]:
+        """What tells a version of a table from all others, and the stamp that it has it from.
 
-    def write_later(self, used: Mapping[VersionKey, TableColumns], history: History) -> None:
+        It is looked up once: when the graph's folder is replaced, there are other caches.
+        """
+        place = (table.path, table.branch, table.version)
+        known = self._keys.get(place)
+        if known is None:
+            stamp = None
+            if self._location is not None:
+                stamp = stamp_of(self._location, table.ref, table.version)
+            known = VersionKey.of(table, "" if stamp is None else stamp.content), stamp
+            if table.branch is None or known[0].lifetime:
+                # Forks were once named like their branches, of which there may be another one.
+                self._keys[place] = known
+                while len(self._keys) > policy.KEYS_IN_MEMORY:
+                    self._keys.pop(next(iter(self._keys)), None)
+        return known
+
+    def write_later(self, used: Iterable[TableColumns], history: History) -> None:
         """Leave what a query has worked out in files for other processes, after its answer."""
-        unwritten = {key: columns for key, columns in used.items() if columns.can_be_written}
+        unwritten = {columns.table.key: columns for columns in used if columns.can_be_written}
         if unwritten or self.topologies.can_be_written or history.can_be_written:
             self._unwritten |= unwritten
             self._history = history

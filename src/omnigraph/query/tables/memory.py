@@ -56,7 +56,8 @@ class MemoryBudget:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._guard = threading.Lock()
-        self._owners: dict[Hashable, _Measured] = {}
+        #: By the number that an owner has while it is here.
+        self._owners: dict[int, _Measured] = {}
         #: By array, its bytes and how many owners hold it.
         self._arrays: dict[int, tuple[int, int]] = {}
         self._bytes = 0
@@ -66,56 +67,60 @@ class MemoryBudget:
         """How many bytes are held, as far as they were measured."""
         return self._bytes
 
-    def measure(self, owners: Iterable[tuple[Hashable, Owner]]) -> None:
+    def measure(self, owners: Iterable[Owner]) -> None:
         """Look at what some owners hold now, and let go of what is too much among all."""
+        changed = [owner for owner in owners if not self._is_measured(owner)]
+        if not changed and self._bytes <= self.limit:
+            return
         with self._guard:
-            for key, owner in owners:
-                self._measure(key, owner)
+            for owner in changed:
+                self._measure(owner)
             if self._bytes > self.limit:
                 self._let_go()
 
-    def forget(self, key: Hashable) -> None:
-        """No longer count what an owner holds, because nobody holds the owner."""
+    def forget(self, owner: Owner) -> None:
+        """No longer count what an owner holds, because nobody else holds the owner."""
         with self._guard:
-            self._forget(key)
+            self._forget(owner)
 
-    def _measure(self, key: Hashable, owner: Owner) -> None:
-        known = self._owners.get(key)
-        state = owner.state
-        if known is not None and known.owner is owner and known.state == state:
+    def _is_measured(self, owner: Owner) -> bool:
+        known = self._owners.get(id(owner))
+        return known is not None and known.state == owner.state
+
+    def _measure(self, owner: Owner) -> None:
+        if self._is_measured(owner):
             return
-        self._forget(key)
-        parts = owner.held()
-        sizes = {id: size for part in parts for id, size in part.sizes.items() if size}
-        for id, size in sizes.items():
-            before, count = self._arrays.get(id, (0, 0))
+        state = owner.state
+        self._forget(owner)
+        sizes = {array: size for part in owner.held() for array, size in part.sizes.items() if size}
+        for array, size in sizes.items():
+            before, count = self._arrays.get(array, (0, 0))
             self._bytes += size - before
-            self._arrays[id] = size, count + 1
-        if sizes:
-            self._owners[key] = _Measured(owner, state, sizes)
+            self._arrays[array] = size, count + 1
+        self._owners[id(owner)] = _Measured(owner, state, sizes)
 
-    def _forget(self, key: Hashable) -> None:
-        known = self._owners.pop(key, None)
-        for id in {} if known is None else known.sizes:
-            size, count = self._arrays[id]
+    def _forget(self, owner: Owner) -> None:
+        known = self._owners.pop(id(owner), None)
+        for array in {} if known is None else known.sizes:
+            size, count = self._arrays[array]
             if count > 1:
-                self._arrays[id] = size, count - 1
+                self._arrays[array] = size, count - 1
             else:
-                del self._arrays[id]
+                del self._arrays[array]
                 self._bytes -= size
 
     def _let_go(self) -> None:
         # Sizes may have changed since they were measured.
-        for key, known in list(self._owners.items()):
-            self._measure(key, known.owner)
+        for known in list(self._owners.values()):
+            self._measure(known.owner)
         parts = [
-            (part.used, key, known.owner, part.name)
-            for key, known in self._owners.items()
+            (part.used, known.owner, part.name)
+            for known in self._owners.values()
             for part in known.owner.held()
         ]
         parts.sort(key=lambda part: part[0])
-        for _, key, owner, name in parts:
+        for _, owner, name in parts:
             if self._bytes <= self.limit:
                 return
             owner.let_go(name)
-            self._measure(key, owner)
+            self._measure(owner)

@@ -46,6 +46,8 @@ SUMMED_AT_ONCE = 1 << 18
 #: Of a table, so many versions are held: a graph that is written all day has thousands, and who
 #: reads an old one usually reads it once.
 VERSIONS_IN_MEMORY = 4
+#: How many keys of versions are known without looking at their files: some hundred bytes each.
+KEYS_IN_MEMORY = 4096
 #: What an open version of a table takes in Lance and here: measured 4 KiB, and with many fragments
 #: five times the size of the version's file.
 OPEN_TABLE_BYTES = 16 << 10

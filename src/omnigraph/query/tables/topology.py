@@ -94,6 +94,17 @@ class Adjacency:
         """How many positions there are."""
         return len(self.first)
 
+    @property
+    def state(self) -> int:
+        """What grows when more was worked out."""
+        own = vars(self)
+        state = len(own) + self._base.state
+        for name in ("packed", "distinct"):
+            other = own.get(name)
+            if other is not None and other is not self and other is not self._base:
+                state += other.state
+        return state
+
     # --- single neighbours ---
 
     def counts(self, positions: Positions) -> Ints:
@@ -256,6 +267,13 @@ class Packed:
         self._is_set = is_set
 
     @property
+    def state(self) -> int:
+        """What grows when more was worked out."""
+        own = vars(self)
+        other = own.get("distinct")
+        return len(own) + (0 if other is None or other is self else other.state)
+
+    @property
     def adjacency(self) -> Adjacency:
         """The neighbours, as queries follow them."""
         return Adjacency(self.starts[:-1], self.degrees, self)
@@ -335,8 +353,10 @@ class Topology(Struct, frozen=True, dict=True):
 
     @property
     def state(self) -> int:
-        """What differs when more was worked out."""
-        return sum([len(vars(part)) for part in self._parts()])
+        """What differs when more was worked out; every query looks at it."""
+        state = len(vars(self)) + self.out.state + self.into.state
+        both = vars(self).get("both")
+        return state if both is None else state + both.state
 
     def _parts(self) -> list[Any]:
         """All that has arrays, as far as it was worked out."""

@@ -11,7 +11,6 @@ import hashlib
 import os
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -67,37 +66,40 @@ class EdgeTables(Struct, frozen=True):
 
 
 class CachedTopology:
-    """A topology in memory, with the tables from which later versions can be told apart."""
+    """A topology in memory, with the tables from which later versions can be told apart.
+
+    Attributes:
+        content: Both; None when they were let go.
+        used: When it was last used.
+    """
 
     def __init__(self, versions: EdgeVersions, topology: Topology) -> None:
-        self.versions = versions
-        self.topology = topology
+        self.content: tuple[EdgeVersions, Topology] | None = (versions, topology)
         self.used = time.monotonic()
-        self._is_gone = False
 
     @property
-    def is_gone(self) -> bool:
-        """True when it was let go."""
-        return self._is_gone
-
-    @property
-    def state(self) -> tuple[bool, int, int]:
+    def state(self) -> tuple[int, int]:
         """What differs when something else is held."""
-        versions = self.versions
+        content = self.content
+        if content is None:
+            return 0, 0
+        versions, topology = content
         tables = versions.edges.bytes + versions.source.bytes + versions.target.bytes
-        return self._is_gone, tables, self.topology.state
+        return tables, topology.state
 
     def held(self) -> list[Held]:
         """What is held, which is let go together."""
-        if self._is_gone:
+        content = self.content
+        if content is None:
             return []
-        tables = (self.versions.edges, self.versions.source, self.versions.target)
+        versions, topology = content
+        tables = (versions.edges, versions.source, versions.target)
         sizes = {id(table): table.bytes for table in tables}
-        return [Held("", self.used, sizes | self.topology.sizes())]
+        return [Held("", self.used, sizes | topology.sizes())]
 
     def let_go(self, name: str) -> None:
-        """Let go of it: the cache no longer returns it."""
-        self._is_gone = True
+        """Let go of it. Who uses it at the moment still has it."""
+        self.content = None
 
 
 class TopologyCache:
@@ -111,45 +113,50 @@ class TopologyCache:
         self._write_arrays = write
         self._folder = None if location is None else location.child(f"{FOLDER}/topology")
         self._guard = threading.Lock()
-        self._cached: OrderedDict[Keys, CachedTopology] = OrderedDict()
+        self._cached: dict[Keys, CachedTopology] = {}
         #: What could be on disk and is not.
         self._unwritten: dict[Keys, CachedTopology] = {}
 
-    def get(self, tables: EdgeTables) -> CachedTopology:
-        """The topology of an edge table."""
+    def get(self, tables: EdgeTables) -> tuple[CachedTopology, Topology]:
+        """The topology of an edge table, and what holds it."""
         keys = tables.keys
-        with self._guard:
-            self._drop_gone()
-            known = self._cached.get(keys)
-            if known is not None:
-                known.used = time.monotonic()
-                self._cached.move_to_end(keys)
-                return known
-            # What was used last of the same edge table is the base of a patch.
-            bases = [c for k, c in self._cached.items() if k[0].table == keys[0].table]
+        known = self._cached.get(keys)
+        content = None if known is None else known.content
+        if known is not None and content is not None:
+            known.used = time.monotonic()
+            return known, content[1]
         topology = self._read(keys)
         is_in_file, is_built = topology is not None, False
         if topology is None:
-            base = (bases[-1].versions, bases[-1].topology) if bases else self._stored_base(tables)
+            base = self._base(keys) or self._stored_base(tables)
             topology = None if base is None else patched(*base, tables)
             is_built = topology is None
             topology = topology or build(tables)
         cached = CachedTopology(tables.versions, topology)
         with self._guard:
+            if (previous := self._cached.get(keys)) is not None:
+                self._memory.forget(previous)
             self._cached[keys] = cached
             if not is_in_file and (is_built or topology.count < policy.LARGE_TOPOLOGY_EDGES):
                 self._unwritten[keys] = cached
-            mine = [k for k in self._cached if k[0].table == keys[0].table]
-            for old in mine[: -policy.VERSIONS_IN_MEMORY]:
-                self._cached[old].let_go("")
-                self._memory.forget(old)
-            self._drop_gone()
-        return cached
+            self._drop_old(keys)
+        return cached, topology
 
-    def _drop_gone(self) -> None:
-        for keys in [keys for keys, cached in self._cached.items() if cached.is_gone]:
-            del self._cached[keys]
-            self._unwritten.pop(keys, None)
+    def _base(self, keys: Keys) -> tuple[EdgeVersions, Topology] | None:
+        """What was used last of the same edge table."""
+        with self._guard:
+            mine = [c for k, c in self._cached.items() if k[0].table == keys[0].table]
+        bases = [(c.used, c.content) for c in mine if c.content is not None]
+        return max(bases, key=lambda base: base[0])[1] if bases else None
+
+    def _drop_old(self, keys: Keys) -> None:
+        """Drop what was let go, and all but a few versions of an edge table."""
+        gone = [k for k, cached in self._cached.items() if cached.content is None]
+        mine = [(c.used, k) for k, c in self._cached.items() if k[0].table == keys[0].table]
+        mine.sort(key=lambda entry: entry[0])
+        for old in {*gone, *(k for _, k in mine[: -policy.VERSIONS_IN_MEMORY])}:
+            self._memory.forget(self._cached.pop(old))
+            self._unwritten.pop(old, None)
 
     @property
     def can_be_written(self) -> bool:
@@ -165,7 +172,8 @@ class TopologyCache:
             chosen = {k: c for k, c in self._unwritten.items() if _is_worth_a_file(c)}
             self._unwritten = {k: c for k, c in self._unwritten.items() if k not in chosen}
         for keys, cached in chosen.items():
-            self._write(keys, cached.topology)
+            if (content := cached.content) is not None:
+                self._write(keys, content[1])
 
     # --- on disk ---
 
@@ -231,8 +239,10 @@ class TopologyCache:
 
 
 def _is_worth_a_file(cached: CachedTopology) -> bool:
-    large = cached.topology.count >= policy.LARGE_TOPOLOGY_EDGES
-    return large or cached.versions.edges.is_settled
+    content = cached.content
+    if content is None:
+        return False
+    return content[1].count >= policy.LARGE_TOPOLOGY_EDGES or content[0].edges.is_settled
 
 
 def _at(now: TableColumns, key: VersionKey) -> OpenTable:
