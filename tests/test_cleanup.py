@@ -241,8 +241,8 @@ def test_files_that_were_not_finished_go(place: str) -> None:
 
 
 def test_what_is_no_leftover_for_sure_stays(place: str) -> None:
-    kept = ["notes.txt", "nodes/README.md", "__cache/embeddings/vectors-1.sqlite"]
-    kept += ["__cache/embeddings/vectors-1.sqlite-journal"]
+    kept = ["notes.txt", "nodes/README.md", "__cache/embeddings/vectors-2.sqlite"]
+    kept += ["__cache/embeddings/vectors-2.sqlite-journal"]
     for path in kept:
         Path(place, path).parent.mkdir(parents=True, exist_ok=True)
         Path(place, path).write_bytes(b"mine")

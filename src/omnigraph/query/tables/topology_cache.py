@@ -263,8 +263,8 @@ def build(tables: EdgeTables) -> Topology:
     """Make a topology from the ids of the edges' ends."""
     read = tables.edges.snapshot.read(["src", "dst"], places=True)
     ends = []
-    for column, image in (("src", tables.source), ("dst", tables.target)):
-        at = pc.index_in(read[column].combine_chunks(), value_set=image.columns(["id"])["id"])
+    for column, nodes in (("src", tables.source), ("dst", tables.target)):
+        at = pc.index_in(read[column].combine_chunks(), value_set=nodes.columns(["id"])["id"])
         ends.append(as_numpy(at).astype(np.int64))
     edges: Ints = as_numpy(read[ROW_ID]).astype(np.int64)
     return Topology.build(ends[0], ends[1], edges, tables.source.size, tables.target.size)
@@ -315,14 +315,14 @@ def _with_edges(
 
 def _positions(tables: EdgeTables, *ids: pa.Array) -> list[Ints] | None:
     """The positions of the nodes at both ends of some edges; None when one is not there."""
-    images = (tables.source, tables.target)
+    nodes = (tables.source, tables.target)
     found: list[pa.Table] = []
-    for place, (image, mine) in enumerate(zip(images, ids, strict=True)):
-        if place and images[0] is image:
+    for place, (columns, mine) in enumerate(zip(nodes, ids, strict=True)):
+        if place and nodes[0] is columns:
             found.append(found[0])
         else:
-            both = pa.concat_arrays(ids) if images[0] is images[1] else mine
-            found.append(image.snapshot.find("id", both.unique(), ["id"]))
+            both = pa.concat_arrays(ids) if nodes[0] is nodes[1] else mine
+            found.append(columns.snapshot.find("id", both.unique(), ["id"]))
     ends: list[Ints] = []
     for table, mine in zip(found, ids, strict=True):
         at = pc.index_in(mine, value_set=table["id"].combine_chunks())
