@@ -21,8 +21,8 @@ from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import RecoveryRequired, StorageError, UsageError
 from omnigraph.failpoints import FailpointError
 from omnigraph.graph import Graph, init, open
-from omnigraph.query import shapes
-from omnigraph.storage.kept import map_arrays
+from omnigraph.query.tables import policy
+from omnigraph.query.tables.files import map_arrays
 from omnigraph.storage.references import References
 from omnigraph.writes import heartbeat
 from tests.leftover_files import age, all_files, everything, listing, unreferenced
@@ -242,8 +242,8 @@ def test_files_that_were_not_finished_go(place: str) -> None:
 
 
 def test_what_is_no_leftover_for_sure_stays(place: str) -> None:
-    kept = ["notes.txt", "nodes/README.md", "__cache/embeddings/vectors-1.sqlite"]
-    kept += ["__cache/embeddings/vectors-1.sqlite-journal"]
+    kept = ["notes.txt", "nodes/README.md", "__cache/embeddings/vectors-2.sqlite"]
+    kept += ["__cache/embeddings/vectors-2.sqlite-journal"]
     for path in kept:
         Path(place, path).parent.mkdir(parents=True, exist_ok=True)
         Path(place, path).write_bytes(b"mine")
@@ -252,13 +252,16 @@ def test_what_is_no_leftover_for_sure_stays(place: str) -> None:
     assert set(kept) <= all_files(place)
 
 
-def test_shapes_of_branches_that_are_gone_go(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shapes, "_WORTH_A_FILE", 0)
+def test_topologies_of_branches_that_are_gone_go(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policy, "LARGE_TOPOLOGY_EDGES", 0)
     query = "query q() { match { $p: Person  $p knows $f } return { count($f) as n } }"
     folder = Path(place, "__cache/topology")
     with open(place) as graph:
         graph.query(query)
         graph.query(query, branch="draft")
+        graph._caches.writer.finish()
         assert len(list(folder.iterdir())) == 2
         assert graph.cleanup(leftovers_older_than=NOW).files == 0
         graph.branches.delete("draft")
@@ -267,7 +270,7 @@ def test_shapes_of_branches_that_are_gone_go(place: str, monkeypatch: pytest.Mon
         assert len(list(folder.iterdir())) == 1
         (kept,) = folder.iterdir()
         found = map_arrays(str(kept))
-        assert found is not None and found[1]["forks"] == []
+        assert found is not None and [key[1] for key in found[1]["keys"]] == [None] * 3
 
 
 def test_a_table_that_cannot_be_read_does_not_stop_the_others(place: str) -> None:

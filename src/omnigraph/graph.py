@@ -30,8 +30,8 @@ from omnigraph.language.query.parameters import bind_each
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.query.budget import Budget
-from omnigraph.query.caches import Caches
 from omnigraph.query.explain import Explanation
+from omnigraph.query.tables.caches import Caches
 from omnigraph.refs import Branches, Tags
 from omnigraph.results import QueryBatches, QueryResult
 from omnigraph.results.batches import schema_of
@@ -165,9 +165,10 @@ class Graph:
     def close(self) -> None:
         """Close the tables and files of the graph, and drop what was cached of it in memory.
 
-        Nothing is ever left unwritten, so this cannot fail. Results and snapshots stay usable; a
-        call opens again what it needs.
+        What was answered or committed never depends on it: it only waits until the files of the
+        cache are written. Results and snapshots stay usable; a call opens again what it needs.
         """
+        self._caches.writer.finish()
         self._caches = self._caches.anew(self._caches.epoch)
         for name in ("_feed", "_embedder"):
             self.__dict__.pop(name, None)

@@ -20,12 +20,12 @@ from omnigraph.history.revisions import Revision
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.language.schema.arrow import table_schema
 from omnigraph.query.budget import Budget
-from omnigraph.query.caches import Caches
 from omnigraph.query.engine import Execution
 from omnigraph.query.explain import ExplainedStep, Ran, explained
 from omnigraph.query.matching import Measured
 from omnigraph.query.prepared import prepare
 from omnigraph.query.source import Source
+from omnigraph.query.tables.caches import Caches
 from omnigraph.results.batches import in_batches
 
 if TYPE_CHECKING:
@@ -117,12 +117,15 @@ class Snapshot(Struct, frozen=True):
         self, plan: ReadPlan, values: Mapping[str, Any], budget: Budget, caches: Caches
     ) -> pa.Table:
         source = Source(self._repository, self._state, caches)
-        with self._confirmed():
-            prepared = caches.plans.get(plan, source)
-            found = Execution(prepared, source, values, budget, embedder=caches.embedder).table()
-        source.keep()
-        self._repository.history.keep()
-        return found
+        try:
+            with self._confirmed():
+                prepared = caches.plans.get(plan, source)
+                execution = Execution(prepared, source, values, budget, embedder=caches.embedder)
+                table = execution.table()
+        finally:
+            source.release()
+        source.write_later()
+        return table
 
     def _batches(
         self,
@@ -145,12 +148,14 @@ class Snapshot(Struct, frozen=True):
         budget = execution.budget
         # The time before the first batch is asked for is not the query's.
         budget.restart()
-        with self._confirmed():
-            for batch in in_batches(execution.pieces(), schema, rows):
-                with budget.paused():
-                    yield batch
-        execution.source.keep()
-        self._repository.history.keep()
+        try:
+            with self._confirmed():
+                for batch in in_batches(execution.pieces(), schema, rows):
+                    with budget.paused():
+                        yield batch
+        finally:
+            execution.source.release()
+        execution.source.write_later()
 
     def _explain(
         self,
@@ -167,7 +172,10 @@ class Snapshot(Struct, frozen=True):
         if not analyze:
             return explained(plan, execution.steps, None)
         begun = time.perf_counter()
-        rows = execution.table().num_rows
+        try:
+            rows = execution.table().num_rows
+        finally:
+            source.release()
         answer = Measured(rows, time.perf_counter() - begun)
         ran = Ran(execution.matcher.measured, execution.finished, answer)
         return explained(plan, execution.steps, ran)

@@ -7,7 +7,6 @@ a graph came about, and however it is read, every query has the same answer.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,9 +23,10 @@ from omnigraph.language import Catalog, EdgeType, NodeType
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.types import STRING, ValueType
 from omnigraph.language.values import coerce
-from omnigraph.query import budget, engine, grouping, images, matching, shapes
+from omnigraph.query import budget, engine, grouping, matching
 from omnigraph.query.search import postings, reading, texts
-from omnigraph.storage import kept
+from omnigraph.query.tables import policy
+from omnigraph.storage import cache_files
 from omnigraph.storage.tables import StagedWrite, Tables, TableSnapshot
 from omnigraph.writes.batches import Batches
 from omnigraph.writes.protocol import write
@@ -323,8 +323,8 @@ def _without_files(graphs: Graphs, name: str) -> Ready:
     return Ready(open(graph.location, mode="r"))
 
 
-def _kept(graphs: Graphs, name: str) -> Ready:
-    return Ready(graphs.bit_by_bit(name, "kept"), anew=True)
+def _cached(graphs: Graphs, name: str) -> Ready:
+    return Ready(graphs.bit_by_bit(name, "cached"), anew=True)
 
 
 def _cache(graph: Graph) -> Path:
@@ -376,7 +376,7 @@ WAYS: dict[str, Callable[[Graphs, str], Ready]] = {
     "indexed_and_compacted": _indexed_and_compacted,
     "cache_files": _with_files,
     "no_cache_files": _without_files,
-    "kept_columns": _kept,
+    "cached_columns": _cached,
     "branch": _branch,
     "diverged_branch": _diverged,
     "old_commit": _commit,
@@ -394,10 +394,10 @@ def limits(way: str) -> Iterator[None]:
     """The limits of the engine that belong to a way of reading."""
     with pytest.MonkeyPatch.context() as patch:
         if way.endswith("cache_files"):
-            _set(patch, shapes, _WORTH_A_FILE=0)
+            _set(patch, policy, LARGE_TOPOLOGY_EDGES=0)
         if way.endswith("rows_one_by_one"):
             # Only all rows together are read as columns: no table is small, none asked for often.
-            _set(patch, images, _FEW=1, _SMALL=0, _LARGE=0)
+            _set(patch, policy, ROWS_PER_ROW_READ=1, SMALL_TABLE_ROWS=0, LARGE_TABLE_ROWS=0)
             _set(patch, reading, _FEW=1, _SMALL=1)
             _set(patch, postings, _MOST=-1)
             _set(patch, matching, _LOCAL=0)
@@ -406,13 +406,12 @@ def limits(way: str) -> Iterator[None]:
             _set(patch, budget, **few)
             _set(patch, engine, _FEW_ROWS=2, _VERY_FEW_ROWS=0)
             _set(patch, grouping, _DENSE=0)
-        if way == "kept_columns":
-            # All that is worked out is kept in files at once, and read by who asks next.
-            _set(patch, kept, SETTLED_AFTER=0)
-            patch.setattr(os, "fsync", lambda handle: None)
-        if way in ("columns_by_value", "kept_columns"):
+        if way == "cached_columns":
+            # All that is worked out is written to files at once, and read by who asks next.
+            _set(patch, cache_files, SETTLED_AFTER=0)
+        if way in ("columns_by_value", "cached_columns"):
             # Columns are kept as numbers of their values, and in order, from the first time on.
-            _set(patch, images, _OFTEN=0, _SOUGHT=0, _REPEATED=0)
+            _set(patch, policy, OFTEN=0, SOUGHT_OFTEN=0, REPEATED=0)
             _set(patch, texts, _HITS_PER_TEXT=1e-9)
         yield
 

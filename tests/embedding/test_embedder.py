@@ -195,6 +195,19 @@ def test_a_vector_of_the_wrong_size_is_made_again(tmp_path):
     assert provider.asked == ["a"]
 
 
+def test_a_damaged_vector_is_made_again(tmp_path):
+    expected = Embedder(Counting(), VectorCache(tmp_path)).embed(["a"], 4)
+    with closing(sqlite3.connect(tmp_path / FILE)) as connection, connection:
+        (stored,) = connection.execute("SELECT vector FROM vectors").fetchone()
+        damaged = bytes([stored[0] ^ 1, *stored[1:]])
+        connection.execute("UPDATE vectors SET vector = ?", (damaged,))
+    for asked in (["a"], []):
+        provider = Counting()
+        found = Embedder(provider, VectorCache(tmp_path)).embed(["a"], 4)
+        assert found.tolist() == expected.tolist()
+        assert provider.asked == asked
+
+
 def test_a_folder_that_cannot_be_written_is_done_without(tmp_path):
     (tmp_path / "file").write_text("")
     provider = Counting()

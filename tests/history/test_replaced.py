@@ -12,7 +12,8 @@ import pytest
 
 from omnigraph.errors import NotFound
 from omnigraph.graph import Graph, init, open
-from omnigraph.storage import kept
+from omnigraph.query.tables.writer import CacheWriter
+from omnigraph.storage import cache_files
 from tests.crash.children import run_child
 from tests.history.children import ADD, add_all
 
@@ -78,7 +79,9 @@ everybody = pytest.mark.parametrize("write", [by_others, by_the_same])
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     # What queries have worked out is left in files at once, so that these are tried, too.
-    monkeypatch.setattr(kept, "SETTLED_AFTER", 0)
+    monkeypatch.setattr(cache_files, "SETTLED_AFTER", 0)
+    # Nothing is written while the folder is being removed.
+    monkeypatch.setattr(CacheWriter, "start", CacheWriter.run)
     return tmp_path / "g"
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from omnigraph.errors import NotFound, QueryError, ResourceLimit, UsageError
 from omnigraph.graph import Graph, init, open
-from omnigraph.query import images
+from omnigraph.query.tables import policy
 from tests.patience import PATIENCE
 
 SCHEMA = """
@@ -204,7 +204,7 @@ def test_lookups_are_the_same_before_and_after_a_column_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool
 ) -> None:
     if large:
-        monkeypatch.setattr(images, "_LARGE_BYTES", 8 * 25_000)
+        monkeypatch.setattr(policy, "LARGE_COLUMN_BYTES", 8 * 25_000)
     graph = init(tmp_path / "g", "node N { k: I64 @key  even: Bool  text: String }")
     count = 25_000
     rows = pa.table(
@@ -219,6 +219,6 @@ def test_lookups_are_the_same_before_and_after_a_column_is_kept(
     for number in range(12):
         found = graph.query(text, params={"k": number * 2000})
         assert found.to_rows() == [{"e": True, "t": f"t{number * 2000}"}]
-    image = next(iter(graph._caches.images._images.values()))
+    image = next(iter(graph._caches._columns.values()))
     # Numbers are kept after a while, and texts if they are not large.
     assert image.has(["k"]) and image.has(["text"]) is not large

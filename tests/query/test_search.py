@@ -22,10 +22,10 @@ from omnigraph.errors import UsageError
 from omnigraph.graph import Graph, init
 from omnigraph.language.schema.arrow import table_schema
 from omnigraph.maintenance.indexes import IndexChange
-from omnigraph.query import images
-from omnigraph.query.images import TableImage
 from omnigraph.query.search import postings, reading, texts, tokenizer, vectors
 from omnigraph.query.search.texts import TextColumn, Texts
+from omnigraph.query.tables import policy
+from omnigraph.query.tables.columns import TableColumns
 from omnigraph.storage.tables import IndexSpec
 from omnigraph.writes.protocol import write
 from omnigraph.writes.request import WriteRequest
@@ -267,9 +267,9 @@ def compare(graph: Graph, type: str) -> None:
     assert close(ask(graph, f"{match} }} {tail}", v=vector), [(id, s) for s, id in near[:9]])
 
 
-def last_image(graph: Graph) -> TableImage:
+def last_image(graph: Graph) -> TableColumns:
     """What queries have left of the table that was used last."""
-    return list(graph._caches.images._images.values())[-1]
+    return list(graph._caches._columns.values())[-1]
 
 
 def force(monkeypatch: pytest.MonkeyPatch, kept: bool) -> None:
@@ -309,7 +309,7 @@ def test_answers_do_not_depend_on_indexes(graph, seed, indexed, kept, monkeypatc
 def test_large_tables_are_searched_in_the_same_way(graph, indexed, kept, monkeypatch):
     force(monkeypatch, kept)
     monkeypatch.setattr(reading, "_SMALL", 7)
-    monkeypatch.setattr(images, "_SMALL", 7)
+    monkeypatch.setattr(policy, "SMALL_TABLE_ROWS", 7)
     monkeypatch.setattr(tokenizer, "_BYTES", 60)
     monkeypatch.setattr(vectors, "_NUMBERS", 10)
     if not kept:

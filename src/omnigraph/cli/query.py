@@ -101,14 +101,15 @@ def query(
             path=path,
         )
         took = time.perf_counter() - start
-    if target is None or target == _STDOUT:
-        _print(output, result, chosen)
-    else:
-        _write(result, chosen, target)
-        _tell(output, result, chosen, target)
-    if sys.stderr.isatty() and not output.json:
-        where = f"commit {result.commit}" + (f" of {result.branch}" if result.branch else "")
-        output.note(f"{counted(len(result), 'row')} in {_duration(took)}, {where}")
+        # Files of the cache are written after the answer, when the graph is closed.
+        if target is None or target == _STDOUT:
+            _print(output, result, chosen)
+        else:
+            _write(result, chosen, target)
+            _tell(output, result, chosen, target)
+        if sys.stderr.isatty() and not output.json:
+            where = f"commit {result.commit}" + (f" of {result.branch}" if result.branch else "")
+            output.note(f"{counted(len(result), 'row')} in {_duration(took)}, {where}")
 
 
 def _format(format: str | None, target: str | None, as_json: bool) -> str:

@@ -8,6 +8,7 @@ are made again and nothing fails.
 from __future__ import annotations
 
 import threading
+import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 Vector = npt.NDArray[np.float32]
 
 #: The number in it changes when an older file cannot be used any more.
-FILE = "vectors-1.sqlite"
+FILE = "vectors-2.sqlite"
 #: How many keys are looked up with one statement.
 _TOGETHER = 500
 #: How long a process waits for another one that writes.
@@ -96,15 +97,20 @@ class VectorCache:
                     f"SELECT key, vector FROM vectors WHERE key IN ({marks})", part
                 )
                 for key, data in rows:
-                    if len(data) == 4 * dimension:
-                        found[key] = np.frombuffer(data, "<f4").astype(np.float32)
+                    vector = data[:-4]
+                    if len(vector) == 4 * dimension and data == _with_checksum(key, vector):
+                        found[key] = np.frombuffer(vector, "<f4").astype(np.float32)
         return found
 
     def _write(self, connection: sqlite3.Connection, vectors: Mapping[bytes, Vector]) -> None:
         with connection:
             connection.executemany(
-                "INSERT OR IGNORE INTO vectors (key, vector) VALUES (?, ?)",
-                [(key, vector.astype("<f4").tobytes()) for key, vector in vectors.items()],
+                # One that is there was damaged, or another process has just made the same.
+                "INSERT OR REPLACE INTO vectors (key, vector) VALUES (?, ?)",
+                [
+                    (key, _with_checksum(key, vector.astype("<f4").tobytes()))
+                    for key, vector in vectors.items()
+                ],
             )
             pages, free, size = (
                 connection.execute(f"PRAGMA {name}").fetchone()[0]
@@ -144,3 +150,8 @@ class VectorCache:
         except sqlite3.DatabaseError:
             if self._folder is not None:
                 (self._folder / FILE).unlink(missing_ok=True)
+
+
+def _with_checksum(key: bytes, vector: bytes) -> bytes:
+    """A vector as it is stored: SQLite does not notice damaged bytes of a value."""
+    return vector + zlib.crc32(vector, zlib.crc32(key)).to_bytes(4, "little")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from omnigraph.errors import AlreadyExists, UsageError
 
@@ -27,12 +28,24 @@ def is_internal(name: str) -> bool:
 
 def fork_name(branch: str, identity: str) -> str:
     """What a branch calls its forks of tables: no other lifetime of its name has the same."""
-    return f"{branch}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+    return fork_of(branch, hashlib.sha256(identity.encode()).hexdigest()[:16])
+
+
+def fork_of(branch: str, lifetime: str) -> str:
+    """The name that `split_fork` has split."""
+    return f"{branch}-{lifetime}" if lifetime else branch
+
+
+@lru_cache(maxsize=1024)
+def split_fork(fork: str) -> tuple[str, str]:
+    """The branch that made a fork of a table, and which of its lifetimes; empty if not known."""
+    branch = _LIFETIME.sub("", fork)
+    return branch, fork[len(branch) + 1 :]
 
 
 def branch_of_fork(fork: str) -> str:
     """The branch that made a fork of a table."""
-    return _LIFETIME.sub("", fork)
+    return split_fork(fork)[0]
 
 
 def check_name(name: str, what: str = "branch") -> str:

@@ -12,7 +12,6 @@ import hashlib
 import os
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -22,7 +21,13 @@ from msgspec import Struct
 
 from omnigraph.history.manifest import as_table
 from omnigraph.history.touched import Touched
-from omnigraph.storage.kept import FOLDER, Stamp
+from omnigraph.storage.cache_files import (
+    FOLDER,
+    Stamp,
+    append_to_file,
+    open_file,
+    remove_file,
+)
 from omnigraph.storage.location import Location
 
 #: How many bytes at the end of the file are looked at, first and at most, and how large it may get.
@@ -97,31 +102,15 @@ class Recent:
         content = f"{before} {after} ".encode() + msgspec.json.encode(step)
         # Whatever was left there by a killed process ends where this line begins.
         line = b"\n%08x %b" % (zlib.crc32(content), content)
-        file = self._file(lifetime)
         # Without it, others read the manifest.
-        with suppress(OSError):
-            if self._is_elsewhere():
-                return
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-            try:
-                handle = os.open(file, flags, 0o666)
-            except FileNotFoundError:
-                os.makedirs(self._folder, exist_ok=True)
-                handle = os.open(file, flags, 0o666)
-            try:
-                if os.fstat(handle).st_size > _MOST_BYTES:
-                    os.ftruncate(handle, 0)
-                os.write(handle, line)
-            finally:
-                os.close(handle)
+        append_to_file(self._file(lifetime), line, _MOST_BYTES)
 
     def between(self, lifetime: str, before: Stamp, after: Stamp) -> list[Step] | None:
         """The steps from one version of the manifest to another; None when they are not known."""
         if self._folder is None:
             return None
-        try:
-            handle = os.open(self._file(lifetime), os.O_RDONLY | os.O_NOFOLLOW)
-        except OSError:
+        handle = open_file(self._file(lifetime))
+        if handle is None:
             return None
         try:
             size = os.fstat(handle).st_size
@@ -139,14 +128,8 @@ class Recent:
 
     def forget(self, lifetime: str) -> None:
         """Remove the file of a branch that is gone."""
-        if self._folder is not None and not self._is_elsewhere():
-            with suppress(OSError):
-                os.unlink(self._file(lifetime))
-
-    def _is_elsewhere(self) -> bool:
-        """True when a link leads to the folder: a graph has no files outside of its own."""
-        assert self._folder is not None
-        return os.path.islink(self._folder) or os.path.islink(os.path.dirname(self._folder))
+        if self._folder is not None:
+            remove_file(self._file(lifetime))
 
     def _file(self, lifetime: str) -> str:
         name = hashlib.sha256(lifetime.encode()).hexdigest()[:16] if lifetime else "main"

@@ -53,12 +53,12 @@ from omnigraph.history.manifest import (
     tag_row,
     version_row,
 )
+from omnigraph.history.manifest_cache import ManifestCache
 from omnigraph.history.names import fork_name, is_internal
 from omnigraph.history.recent import Recent, Step, step_of, tail_after
-from omnigraph.history.remembered import Remembered
 from omnigraph.history.touched import Touched, TouchedIds
+from omnigraph.storage.cache_files import Stamp
 from omnigraph.storage.forks import refuse_fork
-from omnigraph.storage.kept import Stamp
 from omnigraph.storage.location import Location
 from omnigraph.storage.table_ref import TableRef
 from omnigraph.storage.version_file import newest_stamp, remote_stamp, stamp_of
@@ -150,15 +150,15 @@ class History:
         self._cache: dict[str, tuple[BranchState, Stamp | None]] = {}
         self._open_ledger: Ledger | None = None
         self._lineages: dict[str, Lineage] = {}
-        self._remembered = Remembered(location)
+        self._manifest_cache = ManifestCache(location)
         self._recent = Recent(location)
         self.touched = TouchedIds()
         #: Which commits only the second one of two commits comes from, as last looked up.
         self._walked: dict[tuple[str, str], list[str]] = {}
         #: What readers have last seen of main.
         self._seen: tuple[Stamp, Present] | None = None
-        #: What could be remembered, and is not.
-        self._unkept: tuple[Stamp, ManifestState] | None = None
+        #: What could be written to the cache, and is not.
+        self._unwritten: tuple[Stamp, ManifestState] | None = None
         self._guard = threading.Lock()
         self._verifying = threading.Lock()
 
@@ -264,7 +264,7 @@ class History:
         self._cache.clear()
         self._lineages.clear()
         self._walked = {}
-        self._seen = self._unkept = None
+        self._seen = self._unwritten = None
         self.touched = TouchedIds()
         # Lance, too, tells some things by numbers: it gets a new session.
         self._open_ledger = None
@@ -305,10 +305,10 @@ class History:
                 return self._seen[1]
             known = MAIN in self._cache
         epoch = self.verify()
-        remembered = None if known else self._remembered.read(newest)
+        cached_state = None if known else self._manifest_cache.read(newest)
         found: Present
-        if remembered is not None and MAIN in remembered[1].heads:
-            graph, state = remembered
+        if cached_state is not None and MAIN in cached_state[1].heads:
+            graph, state = cached_state
             self._identify(graph)
             found = Present(epoch, MAIN, "", state.heads[MAIN], state, FORMAT)
         else:
@@ -317,18 +317,24 @@ class History:
             if found.epoch == self.epoch and found.state.version == newest.version:
                 self._seen = (newest, found)
                 self._anchor = (newest, found.head)
-                if remembered is None and found.format == FORMAT:
-                    self._unkept = (newest, found.state)
+                if cached_state is None and found.format == FORMAT:
+                    self._unwritten = (newest, found.state)
         return found
+
+    @property
+    def can_be_written(self) -> bool:
+        """True when `keep` has something to write now."""
+        unkept = self._unwritten
+        return unkept is not None and unkept[0].is_settled
 
     def keep(self) -> None:
         """Let other processes know what readers see of main, if it is likely to stay a while."""
         with self._guard:
-            seen, self._unkept = self._unkept, None
+            seen, self._unwritten = self._unwritten, None
             if seen is not None and not seen[0].is_settled:
-                seen, self._unkept = None, seen
+                seen, self._unwritten = None, seen
         if seen is not None:
-            self._remembered.write(seen[0], self._known_graph[0], seen[1])
+            self._manifest_cache.write(seen[0], self._known_graph[0], seen[1])
 
     def read(self, branch: str = MAIN) -> BranchState:
         """Read the present state of a branch, to publish on top of it.

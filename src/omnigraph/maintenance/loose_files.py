@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from msgspec import ValidationError
+
 from omnigraph.errors import NotFound
 from omnigraph.history.names import fork_name
 from omnigraph.history.repository import Repository
-from omnigraph.storage.kept import map_arrays
+from omnigraph.query.tables.files import map_arrays
+from omnigraph.query.tables.version_key import VersionKey
+from omnigraph.storage.cache_files import FOLDER as CACHE
 from omnigraph.storage.leftovers import UNFINISHED, Leftover
 from omnigraph.storage.lock import LOCK_FOLDER
 from omnigraph.storage.objects import StoredFile
 from omnigraph.writes.heartbeat import SCRATCH
 from omnigraph.writes.sidecar import FOLDER as SIDECARS
 
-#: Where queries keep the shapes of edge tables, and columns.
-_CACHE = "__cache"
-_KEPT = (f"{_CACHE}/topology", f"{_CACHE}/columns")
+#: Where queries leave the topology of edge tables, and columns.
+_FOLDERS = (f"{CACHE}/topology", f"{CACHE}/columns")
 
 
 def scratch_leftovers(repository: Repository) -> list[Leftover]:
@@ -42,8 +45,8 @@ def cache_leftovers(repository: Repository) -> list[Leftover]:
         with suppress(NotFound):
             # Forks had the names of their branches once.
             live |= {name, fork_name(name, history.branch_identity(name)[0])}
-    files = [f for f in objects.files(_CACHE, deep=False) if f.path.startswith(f"{_CACHE}/.")]
-    for folder in _KEPT:
+    files = [f for f in objects.files(CACHE, deep=False) if f.path.startswith(f"{CACHE}/.")]
+    for folder in _FOLDERS:
         files += [
             file
             for file in objects.files(folder)
@@ -54,10 +57,14 @@ def cache_leftovers(repository: Repository) -> list[Leftover]:
 
 def _is_of_use(file: str, live: set[str]) -> bool:
     """True for a whole file whose branches are all there."""
-    found = map_arrays(file)
-    if found is None:
+    verified = map_arrays(file)
+    if verified is None:
         return False
-    return live.issuperset(found[1].get("forks", [""]))
+    try:
+        forks = {VersionKey.from_list(key).fork for key in verified[1]["keys"]}
+    except (KeyError, TypeError, ValidationError):
+        return False
+    return live.issuperset(forks - {None})
 
 
 def _folders(files: list[StoredFile], root: str) -> list[Leftover]:

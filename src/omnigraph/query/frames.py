@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from omnigraph.query.images import Positions
+from omnigraph.query.tables.columns import Positions
 
 
 class Frame(Struct, frozen=True):

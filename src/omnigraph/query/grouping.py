@@ -28,7 +28,7 @@ from omnigraph.query.budget import Budget
 from omnigraph.query.frames import Frame
 from omnigraph.query.numbering import Groups, KeyNumbers, Numbering
 from omnigraph.query.source import Source
-from omnigraph.query.topology import Ints
+from omnigraph.query.tables.topology import Ints
 from omnigraph.query.values import Types, Values, identities
 
 #: Sums are made in this type; it holds any number of 64-bit integers.

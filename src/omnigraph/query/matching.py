@@ -22,7 +22,6 @@ from omnigraph.language.query.expressions import Checked, Entity, PropertyOf, wa
 from omnigraph.language.query.plan import Hop
 from omnigraph.query.budget import Budget
 from omnigraph.query.frames import Frame, concat
-from omnigraph.query.images import Coded, Positions
 from omnigraph.query.liveness import Kept
 from omnigraph.query.scanning import scan_positions
 from omnigraph.query.searched import is_computed
@@ -40,7 +39,8 @@ from omnigraph.query.steps import (
     Where,
     Without,
 )
-from omnigraph.query.topology import Adjacency, Ints
+from omnigraph.query.tables.columns import Coded, Positions
+from omnigraph.query.tables.topology import Adjacency, Ints
 from omnigraph.query.values import Types, Values
 
 #: A step that hangs at fewer edges than this part of all looks at those alone.

@@ -21,7 +21,7 @@ from omnigraph.language.schema.catalog import TableType
 from omnigraph.query.frames import Frame
 from omnigraph.query.searched import is_computed
 from omnigraph.query.source import Source
-from omnigraph.query.topology import Ints
+from omnigraph.query.tables.topology import Ints
 from omnigraph.query.values import Types, Values, identities
 
 #: Keys are put together into numbers below this, so that they fit into 64 bits.

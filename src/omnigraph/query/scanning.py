@@ -24,9 +24,9 @@ from omnigraph.language.query.expressions import (
     walk,
 )
 from omnigraph.query.frames import Frame
-from omnigraph.query.images import Positions
 from omnigraph.query.searched import is_computed
 from omnigraph.query.source import Source
+from omnigraph.query.tables.columns import Positions
 from omnigraph.query.values import Values
 from omnigraph.storage.table_ref import ROW_ID
 

@@ -21,10 +21,10 @@ from omnigraph.compute.keys import physical
 from omnigraph.language.query.expressions import Checked, Entity, PropertyOf, walk
 from omnigraph.query.budget import Budget
 from omnigraph.query.frames import Frame
-from omnigraph.query.images import Positions
 from omnigraph.query.ordering import Ints, dense_ranks, numbers, ordered
 from omnigraph.query.searched import is_computed
 from omnigraph.query.source import Source
+from omnigraph.query.tables.columns import Positions
 from omnigraph.query.values import Types, Values
 
 #: Used positions are marked in an array of all, instead of being sorted, when that is at most so

@@ -10,20 +10,16 @@ from omnigraph.history.models import model_of
 from omnigraph.history.repository import Repository
 from omnigraph.language import Catalog
 from omnigraph.language.schema.arrow import table_schema
-from omnigraph.query.images import TableImage
-from omnigraph.query.kept_columns import TableKey
-from omnigraph.query.shapes import EdgeTables
-from omnigraph.query.topology import Adjacency, Topology
-from omnigraph.storage.version_file import stamp_of
+from omnigraph.query.tables.columns import TableColumns
+from omnigraph.query.tables.open_table import OpenTable
+from omnigraph.query.tables.topology import Adjacency, Topology
+from omnigraph.query.tables.topology_cache import CachedTopology, EdgeTables
+from omnigraph.query.tables.version_key import VersionKey
 
 if TYPE_CHECKING:
-    from omnigraph.query.caches import Caches
     from omnigraph.query.search.searches import Searches
+    from omnigraph.query.tables.caches import Caches
     from omnigraph.storage.tables import TableSnapshot
-
-
-#: How many bytes a query leaves in files at most, before the next one goes on.
-_KEPT_AT_ONCE = 16 << 20
 
 
 class Source:
@@ -33,8 +29,8 @@ class Source:
         self._repository = repository
         self._state = state
         self._caches = caches
-        self._images: dict[str, TableImage] = {}
-        self._topologies: dict[str, Topology] = {}
+        self._images: dict[str, TableColumns] = {}
+        self._topologies: dict[str, tuple[CachedTopology, Topology]] = {}
         #: What the query searches for, if it does.
         self.searches: Searches | None = None
 
@@ -69,39 +65,40 @@ class Source:
         """The table of a type."""
         return self.image(type).snapshot
 
-    def image(self, type: str) -> TableImage:
+    def image(self, type: str) -> TableColumns:
         """The table of a type, by position."""
         if type not in self._images:
             table = self._state.by_name(type)
             assert table is not None
-            self._images[type] = self._caches.images.image(
-                self._key(type), lambda: self._new_image(type, table)
+            self._images[type] = self._caches.columns(
+                self.key(type), lambda: self._new_columns(type, table)
             )
         return self._images[type]
 
-    def _new_image(self, type: str, table: PublishedTable) -> TableImage:
+    def _new_columns(self, type: str, table: PublishedTable) -> TableColumns:
         declared = self.catalog.table(type)
         assert declared is not None
-        stamp = stamp_of(self._repository.location, table.ref, table.version)
-        return TableImage(
-            lambda: self._repository.tables.open(table.ref, table.version),
-            table.rows,
-            table_schema(declared),
-            self._caches.kept_columns(self._key(type), stamp),
+        key, stamp = self._caches.key_of(table)
+        tables = self._repository
+        opened = OpenTable(
+            key, table.rows, lambda: tables.tables.open(table.ref, table.version), stamp
         )
+        return TableColumns(opened, table_schema(declared), self._caches.column_files(key))
 
-    def keep(self) -> None:
-        """Leave what was read in files, for other processes."""
-        left = _KEPT_AT_ONCE
-        for image in self._images.values():
-            left -= image.keep(left)
-        self._caches.shapes.keep()
+    def release(self) -> None:
+        """Let other queries have what was worked out, within the budget of memory."""
+        topologies = [cached for cached, _ in self._topologies.values()]
+        self._caches.memory.measure([*self._images.values(), *topologies])
+
+    def write_later(self) -> None:
+        """Leave what was worked out in files for other processes, after the answer."""
+        self._caches.write_later(self._images.values(), self._repository.history)
 
     def topology(self, edge: str) -> Topology:
-        """The shape of an edge type."""
+        """The topology of an edge type."""
         if edge not in self._topologies:
-            self._topologies[edge] = self._topology(edge)
-        return self._topologies[edge]
+            self._topologies[edge] = self._caches.topologies.get(self._edge_tables(edge))
+        return self._topologies[edge][1]
 
     def adjacency(self, edge: str, direction: str) -> Adjacency:
         """Neighbours along an edge type: `out`, `in`, or `both`."""
@@ -110,19 +107,12 @@ class Source:
             return topology.out
         return topology.into if direction == "in" else topology.both
 
-    def _topology(self, edge: str) -> Topology:
+    def _edge_tables(self, edge: str) -> EdgeTables:
         type = self.catalog.edges[edge]
-        names = (edge, type.source, type.target)
-        return self._caches.shapes.get(
-            EdgeTables(
-                (self._key(names[0]), self._key(names[1]), self._key(names[2])),
-                self.image(edge),
-                self.image(type.source),
-                self.image(type.target),
-            )
-        )
+        return EdgeTables(self.image(edge), self.image(type.source), self.image(type.target))
 
-    def _key(self, type: str) -> TableKey:
+    def key(self, type: str) -> VersionKey:
+        """What tells the version of a type's table from all others."""
         table = self._state.by_name(type)
         assert table is not None
-        return table.path, table.branch, table.version
+        return self._caches.key_of(table)[0]

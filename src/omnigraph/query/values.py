@@ -13,9 +13,9 @@ from omnigraph.language.query.expressions import Column, Entity, PropertyOf
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.types import STRING
 from omnigraph.query.frames import Frame
-from omnigraph.query.images import Positions
 from omnigraph.query.searched import IDENTITY, is_computed
 from omnigraph.query.source import Source
+from omnigraph.query.tables.columns import Positions
 
 #: Per variable the node or edge types it may be bound to.
 Types = dict[str, tuple[str, ...]]

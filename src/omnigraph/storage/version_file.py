@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.storage.kept import Stamp, stamp
+from omnigraph.storage.cache_files import Stamp, stamp
 from omnigraph.storage.location import Location
 from omnigraph.storage.protobuf import fields
 from omnigraph.storage.table_ref import TableRef
@@ -39,7 +39,8 @@ def remote_stamp(location: Location, ref: TableRef, version: int) -> Stamp | Non
     found = Objects.at(location).stat(version_path(ref, version))
     if found is None:
         return None
-    return Stamp(version, found.size, int(found.modified * 1e9), found.tag or "")
+    written = int(found.modified * 1e9)
+    return Stamp(version, found.tag or f"{found.size:x}-{written:x}", written)
 
 
 def newest_stamp(location: Location, path: str) -> Stamp | None:

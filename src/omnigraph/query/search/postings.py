@@ -18,7 +18,6 @@ import pyarrow as pa
 from msgspec import Struct, field
 
 from omnigraph.compute.arrays import as_numpy, changes, distinct, ranges
-from omnigraph.query.images import Positions
 from omnigraph.query.search.folding import is_unspaced
 from omnigraph.query.search.sorted_sets import common, union
 from omnigraph.query.search.spellings import Spellings
@@ -31,6 +30,7 @@ from omnigraph.query.search.tokenizer import (
     located,
     tokens_of_pieces,
 )
+from omnigraph.query.tables.columns import Positions
 
 Whole = npt.NDArray[Any]
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Struct, field
 
-from omnigraph.query.images import Positions, TableImage
 from omnigraph.query.ordering import ranks
 from omnigraph.query.source import Source
+from omnigraph.query.tables.columns import Positions, TableColumns
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -74,7 +74,7 @@ def _untied(
     return rows[np.lexsort([kinds, places, groups])]
 
 
-def _places(image: TableImage, positions: Positions) -> Ints:
+def _places(image: TableColumns, positions: Positions) -> Ints:
     """Numbers that order rows like their ids do."""
     known = image.kept(_Ids, "id")
     if known.places is None and len(positions) * _PART < image.rows:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.compute.arrays import as_arrow, as_numpy
-from omnigraph.query.images import Positions, TableImage
+from omnigraph.query.tables.columns import Positions, TableColumns
 from omnigraph.storage.table_ref import ROW_ID
 
 #: Rows are looked at by themselves when they are fewer than this part of all.
@@ -22,13 +22,13 @@ def is_few(count: int, total: int) -> bool:
     return count * _FEW < total
 
 
-def is_small(image: TableImage) -> bool:
+def is_small(image: TableColumns) -> bool:
     """True when all columns of a table are kept in memory."""
     return image.rows <= _SMALL
 
 
 def read(
-    image: TableImage, column: str, positions: Positions | None = None
+    image: TableColumns, column: str, positions: Positions | None = None
 ) -> Iterator[tuple[Positions, pa.Array]]:
     """Values of some rows, or of all, in blocks, with the positions."""
     many = positions is None or not is_few(len(positions), image.rows)

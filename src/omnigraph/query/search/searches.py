@@ -24,7 +24,6 @@ from omnigraph.language.query.expressions import (
     TextMatch,
 )
 from omnigraph.query.frames import Frame
-from omnigraph.query.images import Positions
 from omnigraph.query.search.ranking import ranked
 from omnigraph.query.search.sorted_sets import common
 from omnigraph.query.search.text_query import Mode
@@ -32,6 +31,7 @@ from omnigraph.query.search.texts import Texts, TextSearch
 from omnigraph.query.search.vectors import Nearness
 from omnigraph.query.searched import GetEmbedder, SearchCall, Share, function_of
 from omnigraph.query.source import Source
+from omnigraph.query.tables.columns import Positions
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

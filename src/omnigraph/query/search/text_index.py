@@ -14,11 +14,11 @@ from msgspec import Struct
 
 from omnigraph.compute.arrays import as_numpy, distinct
 from omnigraph.compute.sql import quoted
-from omnigraph.query.images import Positions
 from omnigraph.query.search.folding import is_unspaced
 from omnigraph.query.search.postings import Postings
 from omnigraph.query.search.sorted_sets import among
 from omnigraph.query.search.text_query import Mode, TextQuery
+from omnigraph.query.tables.columns import Positions
 from omnigraph.storage.table_ref import ROW_ID
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from msgspec import Struct, field
 
 from omnigraph.compute.arrays import as_numpy, distinct
 from omnigraph.compute.sql import quoted
-from omnigraph.query.images import Positions, TableImage
 from omnigraph.query.search.postings import Corpus, Postings, build_postings, postings_for
 from omnigraph.query.search.reading import is_few, read
 from omnigraph.query.search.sorted_sets import among, common, union
@@ -24,6 +23,7 @@ from omnigraph.query.search.text_index import TextIndex
 from omnigraph.query.search.text_query import Mode, TextQuery
 from omnigraph.query.search.tokenizer import lengths
 from omnigraph.query.source import Source
+from omnigraph.query.tables.columns import Positions, TableColumns
 from omnigraph.storage.table_ref import ROW_ID
 
 Floats = npt.NDArray[np.float64]
@@ -182,7 +182,7 @@ class Texts:
                 self._build(image, search.column, known)
         return known.postings
 
-    def _build(self, image: TableImage, column: str, known: TextColumn) -> None:
+    def _build(self, image: TableColumns, column: str, known: TextColumn) -> None:
         if known.postings is not None or known.too_large:
             return
         built = build_postings(read(image, column), image.rows, image.size)

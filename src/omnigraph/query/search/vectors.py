@@ -12,8 +12,8 @@ import pyarrow as pa
 from msgspec import Struct, field
 
 from omnigraph.compute.arrays import as_numpy
-from omnigraph.query.images import Positions, TableImage
 from omnigraph.query.search.reading import is_few, is_small, read
+from omnigraph.query.tables.columns import Positions, TableColumns
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -77,8 +77,8 @@ class VectorColumn(Struct):
     vectors: Vectors | None = None
     guard: threading.Lock = field(default_factory=threading.Lock)
 
-    def load(self, image: TableImage, name: str, size: int) -> Vectors:
-        """The vectors by position, read the first time."""
+    def load(self, image: TableColumns, name: str, size: int) -> Vectors:
+        """The vectors by position, read when they are not there yet."""
         with self.guard:
             if self.vectors is None:
                 column = image.columns([name])[name]
@@ -90,7 +90,7 @@ class VectorColumn(Struct):
 class Nearness:
     """Distances of the vectors of a column to one, for one query."""
 
-    def __init__(self, image: TableImage, column: str, vector: Floats) -> None:
+    def __init__(self, image: TableColumns, column: str, vector: Floats) -> None:
         self._image, self._column, self._vector = image, column, vector
         #: The distances by position, when all of them were asked for.
         self._whole: Floats | None = None

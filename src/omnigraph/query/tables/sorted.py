@@ -24,7 +24,7 @@ class SortedColumn:
             column: The column.
             arrays: What `arrays` gave for the same column, if that is known.
         """
-        self._column = column
+        self.column = column
         if arrays is None:
             order = pc.array_sort_indices(column)[: len(column) - column.null_count]
             arrays = [as_numpy(order).astype(np.int64)]
@@ -60,7 +60,7 @@ class SortedColumn:
         order = self._order
 
         def text(position: int) -> Any:
-            return self._column[int(position)].as_py()
+            return self.column[int(position)].as_py()
 
         first = bisect_left(order, value, key=text)
         if first == len(order) or text(order[first]) != value:

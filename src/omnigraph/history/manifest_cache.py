@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+import zlib
 from types import MappingProxyType
 
 from omnigraph.history.manifest import FORMAT, ManifestState, PublishedTable, TableIdentity
-from omnigraph.storage.kept import Stamp, keep
+from omnigraph.storage.cache_files import FOLDER, Stamp, read_file, write_file
 from omnigraph.storage.location import Location
 
 
-class Remembered:
+class ManifestCache:
     """The file of one graph. Graphs on object stores have none."""
 
     def __init__(self, location: Location) -> None:
-        self._file = Path(location.child("__cache/manifest.json")) if location.is_local else None
+        self._file = location.child(f"{FOLDER}/manifest.json") if location.is_local else None
 
     def read(self, stamp: Stamp) -> tuple[str | None, ManifestState] | None:
-        """Which graph it is, and the state at a version of the manifest, if it was remembered."""
-        if self._file is None:
+        """Which graph it is, and the state at a version of the manifest, if it is cached."""
+        content = None if self._file is None else read_file(self._file)
+        state = None if content is None else _verified(content)
+        if state is None:
             return None
         try:
-            found = json.loads(self._file.read_bytes())
+            found = json.loads(state)
             if found["stamp"] != str(stamp) or found["format"] != FORMAT:
                 return None
             tables = [
@@ -35,11 +37,11 @@ class Remembered:
                 MappingProxyType(found["heads"]),
                 MappingProxyType(found["tags"]),
             )
-        except (OSError, ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError):
             return None
 
     def write(self, stamp: Stamp, graph: str | None, state: ManifestState) -> None:
-        """Remember the state at a version."""
+        """Cache the state at a version."""
         if self._file is None:
             return
         found = {
@@ -53,4 +55,16 @@ class Remembered:
             "heads": dict(state.heads),
             "tags": dict(state.tags),
         }
-        keep(self._file, json.dumps(found, separators=(",", ":")).encode())
+        content = json.dumps(found, separators=(",", ":")).encode()
+        write_file(self._file, _opening(content), content, b"}")
+
+
+def _opening(state: bytes) -> bytes:
+    """What stands before a state in the file; the whole is JSON."""
+    return b'{"checksum":"%08x","state":' % zlib.crc32(state)
+
+
+def _verified(content: bytes) -> bytes | None:
+    """The state in a file, if it is as it was written."""
+    state = content[len(_opening(b"")) : -1]
+    return state if content == _opening(state) + state + b"}" else None

@@ -1,6 +1,6 @@
-"""The shape of a graph: for each edge table its neighbours by position, out and in.
+"""The topology of a graph: for each edge table its neighbours by position, out and in.
 
-Built once per version of an edge table from its ids, kept in memory and on disk. When a few edges
+Built once per version of an edge table from its ids, held in memory and on disk. When a few edges
 change, the neighbours of the nodes at their ends are laid over the arrays of the version before:
 nothing is built or copied that has not changed.
 """
@@ -16,7 +16,8 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from omnigraph.compute.arrays import distinct, ranges
-from omnigraph.query.images import Positions
+from omnigraph.query.tables import policy
+from omnigraph.query.tables.columns import Positions
 
 Ints = npt.NDArray[np.int64]
 Ends = npt.NDArray[np.int32]
@@ -42,10 +43,7 @@ class Lists(Struct, frozen=True):
 
 _NONE = np.zeros(0, np.int64)
 _NOTHING = Lists(np.zeros(0, np.int32), _NONE)
-#: As many neighbours are laid over others in any case.
-_MOST_OVER = 1 << 16
-#: How many neighbours are summed up at once.
-_AT_ONCE = 1 << 18
+#: What fits into 32 bits.
 _NARROW = np.iinfo(np.int32).max
 
 
@@ -95,6 +93,17 @@ class Adjacency:
     def size(self) -> int:
         """How many positions there are."""
         return len(self.first)
+
+    @property
+    def state(self) -> int:
+        """What grows when more was worked out."""
+        own = vars(self)
+        state = len(own) + self._base.state
+        for name in ("packed", "distinct"):
+            other = own.get(name)
+            if other is not None and other is not self and other is not self._base:
+                state += other.state
+        return state
 
     # --- single neighbours ---
 
@@ -219,7 +228,11 @@ class Adjacency:
             _extended(self.first, size), _extended(self.degrees, size), self._base
         )._laid_over(touched, np.bincount(at, minlength=len(touched)), over)
         # Much that is laid over makes everything slower than putting it in its place.
-        return made.packed.adjacency if len(over) > max(_MOST_OVER, len(made) // 8) else made
+        return (
+            made.packed.adjacency
+            if len(over) > max(policy.MOST_LAID_OVER, len(made) // 8)
+            else made
+        )
 
     def _laid_over(self, touched: Ints, degrees: Narrow, over: Lists) -> Adjacency:
         first, all_degrees = self.first.copy(), self.degrees.copy()
@@ -252,6 +265,13 @@ class Packed:
         self.starts: Narrow = starts if fits else starts.astype(np.int32)
         self.lists = lists
         self._is_set = is_set
+
+    @property
+    def state(self) -> int:
+        """What grows when more was worked out."""
+        own = vars(self)
+        other = own.get("distinct")
+        return len(own) + (0 if other is None or other is self else other.state)
 
     @property
     def adjacency(self) -> Adjacency:
@@ -320,6 +340,34 @@ class Topology(Struct, frozen=True, dict=True):
         """How many edges there are."""
         return len(self.out)
 
+    def sizes(self) -> dict[int, int]:
+        """The bytes of all arrays, by what tells an array from others; some may be shared."""
+        sizes: dict[int, int] = {}
+        for part in self._parts():
+            for value in vars(part).values():
+                for array in _arrays(value):
+                    # A view has the bytes of what it looks at.
+                    whole = array.base if isinstance(array.base, np.ndarray) else array
+                    sizes[id(whole)] = whole.nbytes
+        return sizes
+
+    @property
+    def state(self) -> int:
+        """What differs when more was worked out; every query looks at it."""
+        state = len(vars(self)) + self.out.state + self.into.state
+        both = vars(self).get("both")
+        return state if both is None else state + both.state
+
+    def _parts(self) -> list[Any]:
+        """All that has arrays, as far as it was worked out."""
+        parts: list[Any] = [self, self.out, self.into]
+        # The list grows while it is gone through.
+        for part in parts:
+            for value in vars(part).values():
+                if isinstance(value, Adjacency | Packed) and not any(value is p for p in parts):
+                    parts.append(value)
+        return parts
+
     def patched(
         self,
         removed: Ints,
@@ -335,11 +383,17 @@ class Topology(Struct, frozen=True, dict=True):
         )
 
 
+def _arrays(value: Any) -> tuple[npt.NDArray[Any], ...]:
+    if isinstance(value, Lists):
+        return value.neighbours, value.edges
+    return (value,) if isinstance(value, np.ndarray) else ()
+
+
 def _sums(weights: Ints, neighbours: Ends, starts: Narrow) -> Ints:
     """The sum of the weights of each list of neighbours."""
     sums = np.zeros(len(starts) - 1, np.int64)
     # By parts that stay in the processor's cache.
-    cuts = np.searchsorted(starts, np.arange(0, len(neighbours), _AT_ONCE)).tolist()
+    cuts = np.searchsorted(starts, np.arange(0, len(neighbours), policy.SUMMED_AT_ONCE)).tolist()
     for low, high in pairwise([*cuts, len(sums)]):
         first, last = int(starts[low]), int(starts[high])
         if first == last:

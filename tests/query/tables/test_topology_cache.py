@@ -1,4 +1,4 @@
-"""Shapes of edge tables: patched, read from disk and built anew they are the same."""
+"""TopologyCache of edge tables: patched, read from disk and built anew they are the same."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from omnigraph.graph import Graph, init, open
-from omnigraph.query import shapes, topology
-from omnigraph.query.caches import Caches
 from omnigraph.query.source import Source
-from omnigraph.query.topology import Adjacency, Topology
+from omnigraph.query.tables import policy, topology, topology_cache
+from omnigraph.query.tables.caches import Caches
+from omnigraph.query.tables.topology import Adjacency, Topology
 
 SCHEMA = """
 node Person { name: String @key  age: I32? }
@@ -108,14 +108,14 @@ def test_a_patched_shape_is_what_building_it_gives(
     graph = init(tmp_path / "g", SCHEMA)
     changes = Changes(graph, random.Random(seed))
     builds = 0
-    build = shapes.build
+    build = topology_cache.build
 
-    def counted(tables: shapes.EdgeTables) -> Topology:
+    def counted(tables: topology_cache.EdgeTables) -> Topology:
         nonlocal builds
         builds += 1
         return build(tables)
 
-    monkeypatch.setattr(shapes, "build", counted)
+    monkeypatch.setattr(topology_cache, "build", counted)
     caches = Caches(1 << 30)
     for _ in range(30):
         changes.one()
@@ -148,14 +148,15 @@ def test_a_shape_is_built_anew_when_a_table_was_overwritten(tmp_path: Path) -> N
 def test_shapes_on_disk_serve_other_processes_and_other_versions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shapes, "_WORTH_A_FILE", 1)
+    monkeypatch.setattr(policy, "LARGE_TOPOLOGY_EDGES", 1)
     graph = init(tmp_path / "g", SCHEMA)
     changes = Changes(graph, random.Random(2))
     query = "query q() { match { $a knows $b } return { count($a) as n } }"
     first = graph.query(query).scalar()
+    graph.close()
     files = tmp_path / "g" / "__cache" / "topology"
     assert len(list(files.iterdir())) == 1
-    monkeypatch.setattr(shapes, "build", lambda _: pytest.fail("the files were not used"))
+    monkeypatch.setattr(topology_cache, "build", lambda _: pytest.fail("the files were not used"))
     assert open(tmp_path / "g").query(query).scalar() == first
     changes.run('insert Person { name: "new" }', 'insert Knows { from: "new", to: "new" }')
     assert open(tmp_path / "g", mode="r").query(query).scalar() == first + 1
@@ -164,14 +165,16 @@ def test_shapes_on_disk_serve_other_processes_and_other_versions(
 def test_damaged_or_missing_files_are_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shapes, "_WORTH_A_FILE", 1)
+    monkeypatch.setattr(policy, "LARGE_TOPOLOGY_EDGES", 1)
     graph = init(tmp_path / "g", SCHEMA)
     Changes(graph, random.Random(3))
     query = "query q() { match { $a knows{1,} $b } return { count($a) as n } }"
     expected = graph.query(query).scalar()
+    graph.close()
     (file,) = (tmp_path / "g" / "__cache" / "topology").iterdir()
     whole = file.read_bytes()
     for damaged in (b"", b"nothing", b"X" + whole[1:], whole[:-1], whole[:60], whole + b"more"):
         file.write_bytes(damaged)
-        assert open(tmp_path / "g").query(query).scalar() == expected
+        with open(tmp_path / "g") as again:
+            assert again.query(query).scalar() == expected
         assert file.read_bytes() == whole

@@ -6,14 +6,17 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
 from omnigraph.errors import StorageError
 from omnigraph.graph import Graph, init, open
+from omnigraph.history.manifest_cache import ManifestCache
 from omnigraph.history.store import History, Present
-from omnigraph.storage import kept
+from omnigraph.storage import cache_files
 from omnigraph.storage.location import Location
+from omnigraph.storage.version_file import newest_stamp
 
 SCHEMA = "node Person { name: String @key }"
 ADD = "query q($n: String) { insert Person { name: $n } }"
@@ -21,7 +24,7 @@ ADD = "query q($n: String) { insert Person { name: $n } }"
 
 @pytest.fixture
 def graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Graph]:
-    monkeypatch.setattr(kept, "SETTLED_AFTER", 0)
+    monkeypatch.setattr(cache_files, "SETTLED_AFTER", 0)
     with init(tmp_path / "g", SCHEMA) as graph:
         yield graph
 
@@ -69,7 +72,7 @@ def test_a_state_that_was_just_written_is_not_remembered(
     graph: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file(graph).unlink(missing_ok=True)
-    monkeypatch.setattr(kept, "SETTLED_AFTER", 60)
+    monkeypatch.setattr(cache_files, "SETTLED_AFTER", 60)
     assert look(graph).head == graph.snapshot().commit
     assert not file(graph).exists()
 
@@ -80,8 +83,10 @@ def test_only_queries_leave_it_and_each_state_once(graph: Graph) -> None:
         assert reader.snapshot().count("Person") == 1
         assert not file(graph).exists()
         reader.query("query q() { match { $p: Person } return { count($p) as n } }")
+        reader._caches.writer.finish()
         written = file(graph).stat().st_mtime_ns
         reader.query("query q() { match { $p: Person } return { count($p) as n } }")
+        reader._caches.writer.finish()
         assert file(graph).stat().st_mtime_ns == written
 
 
@@ -94,18 +99,36 @@ def test_a_damaged_file_is_not_believed(graph: Graph, content: str) -> None:
     file(graph).write_text(content)
     assert look(graph).state == expected.state
     # It was written again.
-    assert json.loads(file(graph).read_text())["heads"] == {"main": expected.head}
+    assert json.loads(file(graph).read_text())["state"]["heads"] == {"main": expected.head}
 
 
 def test_a_file_with_the_right_stamp_and_wrong_content_is_not_believed(graph: Graph) -> None:
     expected = look(graph)
-    found = json.loads(file(graph).read_text())
+    state = json.loads(file(graph).read_text())["state"]
     faults: list[dict[str, Any]] = [
         {"tables": [["x"]]}, {"heads": {}}, {"format": 1}, {"tables": None},
     ]  # fmt: skip
     for wrong in faults:
-        file(graph).write_text(json.dumps({**found, **wrong}))
+        content = json.dumps({**state, **wrong}).encode()
+        file(graph).write_bytes(b'{"checksum":"%08x","state":%b}' % (crc32(content), content))
         assert history(graph).present().state == expected.state
+
+
+def test_every_damage_of_the_file_is_noticed(graph: Graph) -> None:
+    look(graph)
+    whole = file(graph).read_bytes()
+    stamp = newest_stamp(Location.of(graph.location), "__manifest")
+    assert stamp is not None
+    remembered = ManifestCache(Location.of(graph.location))
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << place % 8
+        file(graph).write_bytes(damaged)
+        assert remembered.read(stamp) is None, place
+        file(graph).write_bytes(whole[:place])
+        assert remembered.read(stamp) is None, place
+    file(graph).write_bytes(whole)
+    assert remembered.read(stamp) is not None
 
 
 def test_what_is_published_builds_on_the_manifest_itself(graph: Graph) -> None:

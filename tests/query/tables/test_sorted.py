@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.query.lookup import SortedColumn
+from omnigraph.query.tables.sorted import SortedColumn
 
 COLUMNS = {
     "i32": pa.array([5, None, -7, 5, 2**31 - 1, 0, -(2**31)], pa.int32()),

@@ -1,6 +1,6 @@
 """Reads a graph again and again, each time as a new process would; ends when something is wrong.
 
-Usage: python kept_files_reader.py GRAPH MARK
+Usage: python cache_files_reader.py GRAPH MARK
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from omnigraph.graph import open
-from omnigraph.storage import kept
+from omnigraph.storage import cache_files
 
 NODES = "query q() { match { $p: Person } return { count($p) as n, sum($p.age) as s } }"
 EDGES = """query q() { match { $a: Person  $a knows $b }
@@ -21,7 +21,7 @@ CITIES = """query q() { match { $p: Person }
 
 def main(place: str, mark: Path) -> None:
     """Read until killed."""
-    kept.SETTLED_AFTER = 0
+    cache_files.SETTLED_AFTER = 0
     while True:
         least = int(mark.read_text()) if mark.exists() else 0
         with open(place, mode="r") as graph:

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from omnigraph.graph import init, open
-from omnigraph.storage.kept import SETTLED_AFTER
-from tests.crash.kept_files_reader import EDGES, NODES
+from omnigraph.storage.cache_files import SETTLED_AFTER
+from tests.crash.cache_files_reader import EDGES, NODES
 
-_READER = Path(__file__).with_name("kept_files_reader.py")
+_READER = Path(__file__).with_name("cache_files_reader.py")
 
 
 def start(place: Path, mark: Path) -> subprocess.Popen[str]:
@@ -33,7 +33,7 @@ def test_readers_that_keep_files_and_are_killed_never_see_anything_wrong(
     insert = """query q($n: String, $c: String) {
       insert Person { name: $n, age: 1, city: $c }  insert Knows { from: $n, to: $n } }"""
     delete = "query q($n: String) { delete Person where name = $n }"
-    with init(place, (_READER.parent / "kept_files.pg").read_text()) as graph:
+    with init(place, (_READER.parent / "cache_files.pg").read_text()) as graph:
         readers = [start(place, mark) for _ in range(2)]
         end, count = time.monotonic() + seconds, 0
         kill_at = time.monotonic() + 1

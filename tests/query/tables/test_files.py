@@ -1,4 +1,4 @@
-"""What queries leave in `__cache/`, and who uses it."""
+"""Files that queries leave in `__cache/`, and who uses them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.graph import Graph, init, open
-from omnigraph.query import images, source
-from omnigraph.query.kept_columns import KeptColumns
-from omnigraph.storage import kept
-from omnigraph.storage.kept import Stamp, keep, keep_arrays, map_arrays
+from omnigraph.query.tables import policy
+from omnigraph.query.tables.files import ColumnFiles, map_arrays, write_arrays
+from omnigraph.query.tables.version_key import VersionKey
+from omnigraph.storage import cache_files
+from omnigraph.storage.cache_files import write_file
 from omnigraph.storage.tables import Tables
 
 SCHEMA = """
@@ -46,7 +47,7 @@ BY_AGE = """query q() { match { $p: Person }
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every version is worth keeping at once."""
-    monkeypatch.setattr(kept, "SETTLED_AFTER", 0)
+    monkeypatch.setattr(cache_files, "SETTLED_AFTER", 0)
 
 
 @pytest.fixture
@@ -105,8 +106,8 @@ assert not {"lance", "obstore", "pandas", "pyspark"} & set(sys.modules), "they t
 def test_answers_are_the_same_from_files(
     place: Path, settled: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(images, "_OFTEN", 0)
-    monkeypatch.setattr(images, "_SOUGHT", 0)
+    monkeypatch.setattr(policy, "OFTEN", 0)
+    monkeypatch.setattr(policy, "SOUGHT_OFTEN", 0)
     expected = answers(place)
     assert expected[0][0]["name"] == "Ada" and len(expected[0]) == 3
     names = {file.name for file in files(place)}
@@ -119,7 +120,7 @@ def test_answers_are_the_same_from_files(
 
 
 def test_what_was_just_written_is_not_kept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "SETTLED_AFTER", 60)
+    monkeypatch.setattr(cache_files, "SETTLED_AFTER", 60)
     answers(place)
     assert files(place) == []
 
@@ -127,16 +128,18 @@ def test_what_was_just_written_is_not_kept(place: Path, monkeypatch: pytest.Monk
 def test_it_is_kept_once_it_has_been_there_for_a_moment(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept, "SETTLED_AFTER", 60)
+    monkeypatch.setattr(cache_files, "SETTLED_AFTER", 60)
     with open(place) as graph:
         graph.query(BY_AGE)
+        graph._caches.writer.finish()
         assert files(place) == []
-        monkeypatch.setattr(kept, "SETTLED_AFTER", 0)
+        monkeypatch.setattr(cache_files, "SETTLED_AFTER", 0)
         graph.query(BY_AGE)
+        graph._caches.writer.finish()
         assert files(place)
 
 
-@pytest.mark.parametrize("content", [b"", b"nothing", b"OMNI\x01\0\0\0\xff\xff\xff\xff"])
+@pytest.mark.parametrize("content", [b"", b"nothing", b"OMNI\x02\0\0\0\xff\xff\xff\xff"])
 def test_damaged_files_are_made_again(place: Path, settled: None, content: bytes) -> None:
     expected = answers(place)
     whole = {file: file.read_bytes() for file in files(place)}
@@ -198,6 +201,84 @@ def test_the_shape_of_another_graph_is_not_the_base_of_a_patch(
         assert graph.query(FRIENDS, params={"n": "Bo"}).to_rows() == [{"name": "Čeněk 🙂"}]
 
 
+def test_the_second_of_two_histories_with_the_same_times_is_not_answered_from_the_first(
+    place: Path, tmp_path: Path, settled: None
+) -> None:
+    """Archives round times, and some copies set them: they do not tell histories apart."""
+    histories = [Path(shutil.copytree(place, tmp_path / name)) for name in ("one", "two")]
+    link = "query q($a: String, $b: String) { insert Knows { from: $a, to: $b } }"
+    for age, history in enumerate(histories):
+        with open(history) as graph:
+            graph.mutate(f'query q() {{ update Person set {{ age: {age} }} where name = "Bo" }}')
+            graph.mutate(link, params={"a": "Bo", "b": PEOPLE[age * 2]["name"]})
+        shutil.rmtree(history / "__cache", ignore_errors=True)
+        for file in history.rglob("*"):
+            os.utime(file, ns=(1_700_000_000_000_000_007,) * 2)
+    for age, history in enumerate(histories):
+        # The cache of the first one stays.
+        for folder in ("__manifest", "nodes", "edges"):
+            shutil.rmtree(place / folder)
+            shutil.copytree(history / folder, place / folder)
+        for _ in range(2):
+            (row,) = [row for row in answers(place)[0] if row["name"] == "Bo"]
+            assert row["age"] == age
+            with open(place, mode="r") as graph:
+                friends = graph.query(FRIENDS, params={"n": "Bo"}).to_rows()
+            assert friends == [{"name": PEOPLE[age * 2]["name"]}]
+
+
+def test_files_are_written_after_the_answer(place: Path, settled: None) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def write(*_: Any, **__: Any) -> bool:
+        begun.set()
+        return go_on.wait(30)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("omnigraph.query.tables.files.write_file", write)
+        graph = open(place, mode="r")
+        # The answer is there while no file can be written yet, and so is the next one.
+        assert len(graph.query(ALL)) == 3
+        assert begun.wait(30)
+        assert len(graph.query(BY_AGE)) == 3
+        go_on.set()
+        graph.close()
+
+
+def test_a_graph_that_was_removed_does_not_come_back_by_its_cache(
+    place: Path, settled: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policy, "SECONDS_BEFORE_WRITING", 60)
+    with open(place, mode="r") as graph:
+        graph.query(ALL)
+        shutil.rmtree(place)
+    assert not place.exists()
+
+
+@pytest.mark.parametrize("folder", ["columns/*", "topology", "columns"])
+def test_nothing_is_read_through_a_link(folder: str, place: Path, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cache_files, "SETTLED_AFTER", 0)
+        expected = answers(place)
+    (found,) = (place / "__cache").glob(folder)
+    outside = tmp_path / "outside"
+    shutil.move(found, outside)
+    opened: list[Path] = []
+
+    def open_file(file: str) -> int | None:
+        handle = cache_files.open_file(file)
+        if handle is not None:
+            opened.append(Path(os.path.realpath(file)))
+        return handle
+
+    with open(place, mode="r") as graph, pytest.MonkeyPatch.context() as patch:
+        found.symlink_to(outside)
+        patch.setattr("omnigraph.query.tables.files.open_file", open_file)
+        assert graph.query(ALL).to_rows() == expected[0]
+        assert graph.query(FRIENDS, params={"n": "Ada"}).to_rows() == expected[1]
+    assert not [file for file in opened if file.is_relative_to(outside)]
+
+
 def test_branches_of_one_name_are_told_apart(place: Path, settled: None) -> None:
     for age in (7, 8):
         with open(place) as graph:
@@ -221,7 +302,7 @@ def test_a_disk_that_cannot_be_written_changes_nothing(
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "replace", full)
     assert answers(place) == expected
     left = [p for p in (place / "__cache").rglob("*") if p.is_file()]
     assert left == []
@@ -247,7 +328,7 @@ def test_many_threads_ask_at_once(place: Path, settled: None) -> None:
     assert all(rows in expected for rows in found)
 
 
-STAMP = Stamp(3, 100, 1)
+KEY = VersionKey("nodes/x", None, "", 3, "abc")
 COLUMNS = {
     "numbers": pa.array([1, None, 3], pa.int64()),
     "bytes": pa.array([255, 0, None], pa.uint8()),
@@ -264,11 +345,16 @@ COLUMNS = {
 }
 
 
+def column_files(folder: Path) -> ColumnFiles:
+    (folder / "__cache").mkdir(exist_ok=True)
+    return ColumnFiles(f"{folder}/__cache/columns", KEY)
+
+
 @pytest.mark.parametrize("name", COLUMNS)
 def test_a_column_comes_back_as_it_was(name: str, tmp_path: Path) -> None:
     column = COLUMNS[name]
-    KeptColumns(tmp_path, ("nodes/x", None, 3), STAMP).keep_column("c", column)
-    again = KeptColumns(tmp_path, ("nodes/x", None, 3), STAMP)
+    column_files(tmp_path).write_column("c", column)
+    again = column_files(tmp_path)
     found = again.column("c", column.type)
     assert found is not None
     found.validate(full=True)
@@ -277,8 +363,8 @@ def test_a_column_comes_back_as_it_was(name: str, tmp_path: Path) -> None:
 
 
 def test_a_column_that_has_another_type_by_now_is_not_taken(tmp_path: Path) -> None:
-    files = KeptColumns(tmp_path, ("nodes/x", None, 3), STAMP)
-    files.keep_column("c", pa.array([1, 2], pa.int32()))
+    files = column_files(tmp_path)
+    files.write_column("c", pa.array([1, 2], pa.int32()))
     assert files.column("c", pa.int32()) is not None
     assert files.column("c", pa.int64()) is None
 
@@ -286,38 +372,38 @@ def test_a_column_that_has_another_type_by_now_is_not_taken(tmp_path: Path) -> N
 def test_much_is_kept_little_by_little(
     place: Path, settled: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "_KEPT_AT_ONCE", 1)
+    monkeypatch.setattr(policy, "WRITTEN_AT_ONCE", 1)
     with open(place, mode="r") as graph:
         seen = []
         for _ in range(9):
             graph.query(ALL)
+            graph._caches.writer.finish()
             seen.append(len(files(place)))
     assert seen == [1, 2, 3, 4, 5, 6, 6, 6, 6]
 
 
 def test_columns_of_lists_are_left_out(tmp_path: Path) -> None:
-    files = KeptColumns(tmp_path, ("nodes/x", None, 3), STAMP)
-    files.keep_column("c", pa.array([[1], None]))
+    files = column_files(tmp_path)
+    files.write_column("c", pa.array([[1], None]))
     assert files.names == set()
 
 
 def test_a_name_in_other_letters_is_another_column(tmp_path: Path) -> None:
     """On a file system that does not tell them apart, the file of one has the other's name."""
-    key = ("nodes/x", None, 3)
-    files = KeptColumns(tmp_path, key, STAMP)
-    files.keep_column("name", pa.array(["a"]))
+    files = column_files(tmp_path)
+    files.write_column("name", pa.array(["a"]))
     (file,) = tmp_path.rglob("name")
     file.rename(file.with_name("Name"))
-    again = KeptColumns(tmp_path, key, STAMP)
+    again = column_files(tmp_path)
     assert again.names == {"Name"}
     assert again.column("Name", pa.utf8()) is None
 
 
 def test_arrays_come_back_aligned(tmp_path: Path) -> None:
-    file = tmp_path / "new" / "arrays"
+    file = f"{tmp_path}/__cache/new/arrays"
     arrays: list[Any] = [np.arange(3, dtype=np.int32), np.zeros(0, np.int64), np.array([True])]
-    assert keep_arrays(file, arrays, about="them")
-    found = map_arrays(str(file))
+    assert write_arrays(file, arrays, about="them")
+    found = map_arrays(file)
     assert found is not None and found[1] == {"about": "them"}
     for mine, theirs in zip(arrays, found[0], strict=True):
         assert mine.dtype == theirs.dtype and mine.tolist() == theirs.tolist()
@@ -325,11 +411,33 @@ def test_arrays_come_back_aligned(tmp_path: Path) -> None:
         assert not theirs.flags.writeable
 
 
+def test_every_damage_of_an_array_is_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "__cache" / "arrays"
+    arrays: list[Any] = [np.arange(5000, dtype=np.int64), np.array([True, False]), np.zeros(9)]
+    assert write_arrays(str(file), arrays)
+    whole = file.read_bytes()
+    used = np.zeros(len(whole), bool)
+    # Between arrays there are bytes that nobody looks at.
+    start = len(whole) - sum(-(-array.nbytes // 64) * 64 for array in arrays)
+    used[:start] = True
+    for array in arrays:
+        used[start : start + array.nbytes] = True
+        start += -(-array.nbytes // 64) * 64
+    chance = np.random.default_rng(1)
+    for place in chance.choice(np.flatnonzero(used), 300).tolist():
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << int(chance.integers(8))
+        file.write_bytes(damaged)
+        assert map_arrays(str(file)) is None, place
+    file.write_bytes(whole)
+    assert map_arrays(str(file)) is not None
+
+
 def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
-    assert keep(tmp_path / "f", b"one") and keep(tmp_path / "f", b"t", b"wo")
+    assert write_file(f"{tmp_path}/f", b"one") and write_file(f"{tmp_path}/f", b"t", b"wo")
     assert (tmp_path / "f").read_bytes() == b"two"
     assert os.listdir(tmp_path) == ["f"]
     # A folder is in the way.
     (tmp_path / "d" / "x").mkdir(parents=True)
-    assert not keep(tmp_path / "d", b"one")
+    assert not write_file(f"{tmp_path}/d", b"one")
     assert sorted(os.listdir(tmp_path)) == ["d", "f"]

@@ -1,0 +1,450 @@
+"""Tables by position: what a query sees of one version of a table.
+
+A row's position is its stable row id, so it stays the same when other rows, or its own values,
+change. Columns are read once and held, in the order of positions; few rows of a large table are
+read by themselves.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+
+from omnigraph.compute.arrays import ZERO, as_arrow, as_numpy, distinct_places, filled, scalar
+from omnigraph.compute.keys import one_zero
+from omnigraph.query.tables import policy
+from omnigraph.query.tables.files import ColumnFiles, Part
+from omnigraph.query.tables.memory import Held
+from omnigraph.query.tables.open_table import OpenTable
+from omnigraph.query.tables.sorted import SortedColumn
+from omnigraph.storage.table_ref import ROW_ID
+
+if TYPE_CHECKING:
+    from omnigraph.storage.tables import TableSnapshot
+
+Positions = npt.NDArray[np.int64]
+Kept = TypeVar("Kept")
+
+#: What files are named, besides columns: which positions have a row; and of a column the numbers
+#: of its values, the different values, and the order of the values.
+_ALIVE = "#alive"
+_CODES = "#codes"
+_VALUES = "#values"
+_ORDER = "#order"
+
+
+class Coded(Struct, frozen=True):
+    """A column as numbers: for each position the place of its value among the different values.
+
+    The last of the values is null.
+    """
+
+    codes: npt.NDArray[np.int32]
+    values: pa.Array
+
+    def at(self, positions: Positions) -> npt.NDArray[np.int32]:
+        """The numbers of some positions; one below 0 is null."""
+        if len(positions) and int(positions.min()) < 0:
+            return np.where(positions < 0, len(self.values) - 1, self.codes[positions])
+        return self.codes[positions]
+
+
+class Places(Struct, frozen=True):
+    """Which positions of a table have rows.
+
+    Attributes:
+        size: One more than the highest position.
+        alive: Which positions have a row; None when all have.
+        slots: For each position the place in scans, or -1; None when they are the same.
+        is_scanned: False when a file has told, which does not know the places in scans.
+    """
+
+    size: int
+    alive: npt.NDArray[np.bool_] | None = None
+    slots: Positions | None = None
+    is_scanned: bool = True
+
+
+class TableColumns:
+    """One version of a table, read as far as queries have needed it. Safe to share.
+
+    The table itself is opened when something is needed that is not in files of the cache.
+    """
+
+    def __init__(
+        self, table: OpenTable, schema: pa.Schema, files: ColumnFiles | None = None
+    ) -> None:
+        self.table = table
+        self.rows = table.rows
+        self._schema = schema
+        self._files = files
+        #: What could be in files, and is not.
+        self._unwritten: set[str] = set()
+        self._guard = threading.RLock()
+        self._columns: dict[str, pa.Array] = {}
+        self._coded: dict[str, Coded] = {}
+        self._sorted: dict[str, SortedColumn] = {}
+        #: How often a few values of a column were asked for, and how large one was.
+        self._asked: dict[str, int] = {}
+        self._widths: dict[str, float] = {}
+        self._sought: dict[str, int] = {}
+        #: What searches know about columns, and its bytes.
+        self._kept: dict[tuple[type[Any], str], Any] = {}
+        self._kept_bytes = 0
+        self._places: Places | None = None
+        #: By column, when it was last used; "" is for the table as a whole.
+        self._used: dict[str, float] = {}
+        #: How often what is held has changed.
+        self.changes = 0
+
+    @property
+    def snapshot(self) -> TableSnapshot:
+        """The table, opened."""
+        return self.table.snapshot
+
+    @property
+    def is_settled(self) -> bool:
+        """True when the version has been there for a moment, so that files of it pay off."""
+        return self.table.is_settled
+
+    @property
+    def can_be_written(self) -> bool:
+        """True when there is something to write to files now."""
+        return bool(self._unwritten) and self._files is not None and self.is_settled
+
+    # --- memory ---
+
+    @property
+    def state(self) -> tuple[int, bool]:
+        """What differs when something else is held."""
+        return self.changes, self.table.bytes > 0
+
+    @property
+    def bytes(self) -> int:
+        """How much memory is used."""
+        return sum({id: size for part in self.held() for id, size in part.sizes.items()}.values())
+
+    def held(self) -> list[Held]:
+        """What is held: columns, each with all that belongs to it, and the rest of the table."""
+        with self._guard:
+            names = self._columns.keys() | self._coded.keys() | self._sorted.keys()
+            parts = [Held(name, self._used.get(name, 0.0), self._sizes(name)) for name in names]
+            rest = {id(self._kept): self._kept_bytes, id(self.table): self.table.bytes}
+            if self._places is not None:
+                arrays = (self._places.alive, self._places.slots)
+                rest |= {id(array): array.nbytes for array in arrays if array is not None}
+            return [*parts, Held("", self._used.get("", 0.0), rest)]
+
+    def _sizes(self, name: str) -> dict[int, int]:
+        sizes: dict[int, int] = {}
+        if (column := self._columns.get(name)) is not None:
+            sizes[id(column)] = int(column.nbytes)
+        if (coded := self._coded.get(name)) is not None:
+            sizes |= {id(coded.codes): coded.codes.nbytes, id(coded.values): coded.values.nbytes}
+        if (ordered := self._sorted.get(name)) is not None:
+            sizes |= {id(ordered.column): int(ordered.column.nbytes), id(ordered): ordered.bytes}
+        return sizes
+
+    def let_go(self, name: str) -> None:
+        """Let go of a column, or of the rest of the table; it is read again when it is needed."""
+        with self._guard:
+            self.changes += 1
+            if name:
+                self._columns.pop(name, None)
+                self._coded.pop(name, None)
+                self._sorted.pop(name, None)
+                self._unwritten = {n for n in self._unwritten if n.partition("#")[0] != name}
+            else:
+                self.table.close()
+                self._places = None
+                self._unwritten.discard(_ALIVE)
+            if not name or any(column == name for _, column in self._kept):
+                # What searches know may refer to the column.
+                self._kept = {}
+                self._kept_bytes = 0
+
+    def _use(self, name: str) -> None:
+        self._used[name] = time.monotonic()
+
+    # --- columns ---
+
+    def type_of(self, name: str) -> pa.DataType:
+        """The type of a column."""
+        return self._schema.field(name).type
+
+    @property
+    def size(self) -> int:
+        """One more than the highest position."""
+        return self._placed().size
+
+    @property
+    def alive(self) -> npt.NDArray[np.bool_] | None:
+        """Which positions have a row; None when all have."""
+        return self._placed().alive
+
+    def positions(self) -> Positions:
+        """The positions of all rows."""
+        places = self._placed()
+        return np.arange(places.size) if places.alive is None else np.flatnonzero(places.alive)
+
+    def has(self, columns: Sequence[str]) -> bool:
+        """True when the columns are in memory, or in files that only need to be mapped."""
+        return all(name in self._columns or self._is_in_file(name) for name in columns)
+
+    def _is_in_file(self, name: str) -> bool:
+        return self._files is not None and name in self._files.names
+
+    def keeps(self, names: Sequence[str], most: int | None = None) -> bool:
+        """True when columns are in memory, or should be: small ones, and those asked for often.
+
+        Who asks uses them right away if so, and else reads a few rows without them. Texts and
+        lists may be large, so they are not read as a whole before it is known how large they are.
+
+        Args:
+            names: The columns.
+            most: How many bytes a column may have, if it is not the common number.
+        """
+        if self.has(names) or self.rows <= policy.SMALL_TABLE_ROWS:
+            return True
+        if self.rows > policy.LARGE_TABLE_ROWS:
+            return False
+        limit = policy.LARGE_COLUMN_BYTES if most is None else most
+        with self._guard:
+            for name in names:
+                self._asked[name] = self._asked.get(name, 0) + 1
+            return all(
+                self._asked[name] > policy.OFTEN and self._width(name) * self.rows <= limit
+                for name in names
+            )
+
+    def _width(self, name: str) -> float:
+        """How many bytes a value has, as far as is known."""
+        type = self.type_of(name)
+        if pa.types.is_primitive(type):
+            return float(type.bit_width / 8)
+        if pa.types.is_fixed_size_list(type) and pa.types.is_primitive(type.value_type):
+            return float(type.list_size * type.value_type.bit_width / 8)
+        return 32.0 if name == "id" else self._widths.get(name, float("inf"))
+
+    def kept(self, kind: type[Kept], name: str) -> Kept:
+        """What else is known about a column, made without arguments when it is first asked for.
+
+        Who adds to it says how much with `grow`.
+        """
+        self._use("")
+        with self._guard:
+            found: Kept = self._kept.setdefault((kind, name), kind())
+            return found
+
+    def grow(self, size: int) -> None:
+        """Account for memory of what `kept` has returned."""
+        with self._guard:
+            self._kept_bytes += size
+            self.changes += 1
+
+    def columns(self, names: Sequence[str]) -> dict[str, pa.Array]:
+        """Whole columns, in the order of positions; where there is no row they are null."""
+        for name in names:
+            self._use(name)
+        try:
+            return {name: self._columns[name] for name in names}
+        except KeyError:
+            with self._guard:
+                self._load(names)
+                return {name: self._columns[name] for name in names}
+
+    def coded_often(self, name: str) -> Coded | None:
+        """A whole column as numbers, if it has few values and was asked for a few times."""
+        found = self._coded.get(name)
+        if found is None and not self.has_coded(name):
+            if pa.types.is_nested(self.type_of(name)) or not self.keeps([name]):
+                return None
+            self._sought[name] = self._sought.get(name, 0) + 1
+            if self._sought[name] <= policy.OFTEN:
+                return None
+        found = found or self.coded(name)
+        return found if len(found.values) * policy.REPEATED <= self.rows else None
+
+    def has_coded(self, name: str) -> bool:
+        """True when a column is known as numbers."""
+        return name in self._coded or self._is_in_file(name + _VALUES)
+
+    def coded(self, name: str) -> Coded:
+        """A whole column as numbers; not for lists."""
+        self._use(name)
+        found = self._coded.get(name)
+        if found is None:
+            in_file = self._coded_in_file(name)
+            found = self._new_coded(name) if in_file is None else in_file
+            with self._guard:
+                self._coded[name] = found
+                self.changes += 1
+                if in_file is None:
+                    self._unwritten.add(name + _VALUES)
+        return found
+
+    def _new_coded(self, name: str) -> Coded:
+        column = one_zero(self.columns([name])[name])
+        encoded = column.dictionary_encode()
+        values = pa.concat_arrays([encoded.dictionary, pa.nulls(1, column.type)])
+        codes = filled(encoded.indices, len(values) - 1)
+        return Coded(as_numpy(codes), values)
+
+    def _coded_in_file(self, name: str) -> Coded | None:
+        if self._files is None or not self._is_in_file(name + _VALUES):
+            return None
+        codes = self._files.arrays(name + _CODES)
+        values = self._files.column(name + _VALUES, self.type_of(name))
+        return None if codes is None or values is None else Coded(codes[0], values)
+
+    def find(self, name: str, value: int | str) -> Positions | None:
+        """The positions with one value of a column in memory; None to look at all of them."""
+        self._use(name)
+        found = self._sorted.get(name)
+        if found is None:
+            in_file = None if self._files is None else self._files.arrays(name + _ORDER)
+            self._sought[name] = self._sought.get(name, 0) + 1
+            if in_file is None and self._sought[name] <= policy.SOUGHT_OFTEN:
+                return None
+            found = SortedColumn(self.columns([name])[name], in_file)
+            with self._guard:
+                self._sorted[name] = found
+                self.changes += 1
+                if in_file is None:
+                    self._unwritten.add(name + _ORDER)
+        return found.find(value)
+
+    def fetch(self, positions: Positions, names: Sequence[str]) -> dict[str, pa.Array]:
+        """Values of some rows. A position below 0 gives null."""
+        if not names:
+            return {}
+        if len(positions) * policy.ROWS_PER_ROW_READ < self.rows and not self.keeps(names):
+            return self._fetch_rows(positions, names)
+        at = as_arrow(positions)
+        if len(positions) and int(positions.min()) < 0:
+            at = pc.if_else(pc.less(at, ZERO), scalar(None, pa.int64()), at)
+        return {name: column.take(at) for name, column in self.columns(names).items()}
+
+    def _fetch_rows(self, positions: Positions, names: Sequence[str]) -> dict[str, pa.Array]:
+        wanted, back = distinct_places(positions)
+        missing = int(len(wanted) > 0 and wanted[0] < 0)
+        found = self.snapshot.take(wanted[missing:].tolist(), list(names))
+        for name in names if found.num_rows else []:
+            self._widths[name] = found[name].nbytes / found.num_rows
+        at = as_arrow(back - missing)
+        if missing:
+            at = pc.if_else(pc.less(at, ZERO), scalar(None, pa.int64()), at)
+        return {name: found[name].combine_chunks().take(at) for name in names}
+
+    def _placed(self) -> Places:
+        """Which positions have rows."""
+        self._use("")
+        places = self._places
+        if places is not None:
+            return places
+        with self._guard:
+            if self._places is None:
+                in_file = None if self._files is None else self._files.arrays(_ALIVE)
+                if in_file is not None:
+                    size = len(in_file[0])
+                    alive = None if size == self.rows else in_file[0]
+                    self._places = Places(size, alive, is_scanned=False)
+                else:
+                    if self.snapshot.next_row_id == self.rows:
+                        # There are as many rows as there were ever ids.
+                        self._places = Places(self.rows, is_scanned=False)
+                    else:
+                        self._load([])
+                    self._unwritten.add(_ALIVE)
+                self.changes += 1
+            assert self._places is not None
+            return self._places
+
+    def _load(self, names: Sequence[str]) -> None:
+        with self._guard:
+            for name in names:
+                if name not in self._columns and self._files is not None:
+                    column = self._files.column(name, self.type_of(name))
+                    if column is not None:
+                        self._add(name, column)
+            wanted = [name for name in names if name not in self._columns]
+            if not wanted and (names or self._is_scanned):
+                return
+            read = self.snapshot.read(wanted, places=True)
+            if not self._is_scanned:
+                self._places = _scanned(as_numpy(read[ROW_ID]))
+                self.changes += 1
+            assert self._places is not None
+            at = self._places.slots
+            slots = None if at is None else as_arrow(at, at < 0)
+            for name in wanted:
+                column = read[name].combine_chunks()
+                self._add(name, column if slots is None else column.take(slots))
+                self._unwritten.add(name)
+
+    @property
+    def _is_scanned(self) -> bool:
+        return self._places is not None and self._places.is_scanned
+
+    def _add(self, name: str, column: pa.Array) -> None:
+        self._columns[name] = column
+        self.changes += 1
+
+    def write(self, most: int) -> int:
+        """Leave what was read in files. Only one thread does so.
+
+        Args:
+            most: After so many bytes, the rest is left for another time.
+
+        Returns:
+            How many bytes were written.
+        """
+        written = 0
+        while written < most and self.can_be_written:
+            with self._guard:
+                parts = self._parts(self._unwritten.pop()) if self._unwritten else {}
+            # Queries go on meanwhile.
+            for part, content in parts.items():
+                assert self._files is not None
+                if isinstance(content, list):
+                    written += self._files.write_arrays(part, content)
+                else:
+                    written += self._files.write_column(part, content)
+        return written
+
+    def _parts(self, name: str) -> dict[str, pa.Array | list[Part]]:
+        """What is written by a name: by file a column, or arrays."""
+        column = name.partition("#")[0]
+        if name == _ALIVE:
+            places = self._placed()
+            return {name: [np.ones(places.size, bool) if places.alive is None else places.alive]}
+        if name.endswith(_VALUES):
+            coded = self._coded[column]
+            return {column + _CODES: [coded.codes], name: coded.values}
+        if name.endswith(_ORDER):
+            return {name: list(self._sorted[column].arrays)}
+        return (
+            {}
+            if self._columns[name].nbytes > policy.LARGE_COLUMN_BYTES
+            else {name: self._columns[name]}
+        )
+
+
+def _scanned(row_ids: npt.NDArray[np.uint64]) -> Places:
+    """Where the rows of a scan are."""
+    ids = row_ids.astype(np.int64)
+    count = len(ids)
+    size = int(ids.max()) + 1 if count else 0
+    if size == count and bool((ids == np.arange(count)).all()):
+        return Places(size)
+    slots = np.full(size, -1, np.int64)
+    slots[ids] = np.arange(count)
+    return Places(size, None if size == count else slots >= 0, slots)

@@ -1,0 +1,357 @@
+"""The cache of topologies: in memory, on disk, and patched from the version before.
+
+A topology depends on the edges, and on which row of a node table an id is. Row ids of nodes stay as
+they are until a table is written anew as a whole; then, or when much has changed, the topology is
+built again from the ids.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct, ValidationError
+
+from omnigraph.compute.arrays import as_numpy
+from omnigraph.errors import StorageError
+from omnigraph.query.tables import policy
+from omnigraph.query.tables.columns import TableColumns
+from omnigraph.query.tables.files import Part, Write, map_arrays, write_arrays
+from omnigraph.query.tables.memory import Held, MemoryBudget
+from omnigraph.query.tables.open_table import OpenTable
+from omnigraph.query.tables.topology import Adjacency, Ints, Lists, Packed, Topology
+from omnigraph.query.tables.version_key import VersionKey
+from omnigraph.storage.cache_files import FOLDER, remove_file
+from omnigraph.storage.location import Location
+from omnigraph.storage.table_ref import ROW_ID
+from omnigraph.storage.version_file import stamp_of
+
+if TYPE_CHECKING:
+    from omnigraph.storage.tables import TableSnapshot
+
+Keys = tuple[VersionKey, VersionKey, VersionKey]
+
+
+class EdgeVersions(Struct, frozen=True):
+    """An edge table and the node tables at its ends, each at one version."""
+
+    edges: OpenTable
+    source: OpenTable
+    target: OpenTable
+
+
+class EdgeTables(Struct, frozen=True):
+    """The same with columns that were read."""
+
+    edges: TableColumns
+    source: TableColumns
+    target: TableColumns
+
+    @property
+    def keys(self) -> Keys:
+        """What tells the versions from all others."""
+        return self.edges.table.key, self.source.table.key, self.target.table.key
+
+    @property
+    def versions(self) -> EdgeVersions:
+        """The tables without their columns."""
+        return EdgeVersions(self.edges.table, self.source.table, self.target.table)
+
+
+class CachedTopology:
+    """A topology in memory, with the tables from which later versions can be told apart.
+
+    Attributes:
+        content: Both; None when they were let go.
+        used: When it was last used.
+    """
+
+    def __init__(self, versions: EdgeVersions, topology: Topology) -> None:
+        self.content: tuple[EdgeVersions, Topology] | None = (versions, topology)
+        self.used = time.monotonic()
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """What differs when something else is held."""
+        content = self.content
+        if content is None:
+            return 0, 0
+        versions, topology = content
+        tables = versions.edges.bytes + versions.source.bytes + versions.target.bytes
+        return tables, topology.state
+
+    def held(self) -> list[Held]:
+        """What is held, which is let go together."""
+        content = self.content
+        if content is None:
+            return []
+        versions, topology = content
+        tables = (versions.edges, versions.source, versions.target)
+        sizes = {id(table): table.bytes for table in tables}
+        return [Held("", self.used, sizes | topology.sizes())]
+
+    def let_go(self, name: str) -> None:
+        """Let go of it. Who uses it at the moment still has it."""
+        self.content = None
+
+
+class TopologyCache:
+    """The topologies of one graph. Safe to share between threads."""
+
+    def __init__(
+        self, location: Location | None, memory: MemoryBudget, write: Write = write_arrays
+    ) -> None:
+        self._location = location
+        self._memory = memory
+        self._write_arrays = write
+        self._folder = None if location is None else location.child(f"{FOLDER}/topology")
+        self._guard = threading.Lock()
+        self._cached: dict[Keys, CachedTopology] = {}
+        #: What could be on disk and is not.
+        self._unwritten: dict[Keys, CachedTopology] = {}
+
+    def get(self, tables: EdgeTables) -> tuple[CachedTopology, Topology]:
+        """The topology of an edge table, and what holds it."""
+        keys = tables.keys
+        known = self._cached.get(keys)
+        content = None if known is None else known.content
+        if known is not None and content is not None:
+            known.used = time.monotonic()
+            return known, content[1]
+        topology = self._read(keys)
+        is_in_file, is_built = topology is not None, False
+        if topology is None:
+            base = self._base(keys) or self._stored_base(tables)
+            topology = None if base is None else patched(*base, tables)
+            is_built = topology is None
+            topology = topology or build(tables)
+        cached = CachedTopology(tables.versions, topology)
+        with self._guard:
+            if (previous := self._cached.get(keys)) is not None:
+                self._memory.forget(previous)
+            self._cached[keys] = cached
+            if not is_in_file and (is_built or topology.count < policy.LARGE_TOPOLOGY_EDGES):
+                self._unwritten[keys] = cached
+            self._drop_old(keys)
+        return cached, topology
+
+    def _base(self, keys: Keys) -> tuple[EdgeVersions, Topology] | None:
+        """What was used last of the same edge table."""
+        with self._guard:
+            mine = [c for k, c in self._cached.items() if k[0].table == keys[0].table]
+        bases = [(c.used, c.content) for c in mine if c.content is not None]
+        return max(bases, key=lambda base: base[0])[1] if bases else None
+
+    def _drop_old(self, keys: Keys) -> None:
+        """Drop what was let go, and all but a few versions of an edge table."""
+        gone = [k for k, cached in self._cached.items() if cached.content is None]
+        mine = [(c.used, k) for k, c in self._cached.items() if k[0].table == keys[0].table]
+        mine.sort(key=lambda entry: entry[0])
+        for old in {*gone, *(k for _, k in mine[: -policy.VERSIONS_IN_MEMORY])}:
+            self._memory.forget(self._cached.pop(old))
+            self._unwritten.pop(old, None)
+
+    @property
+    def can_be_written(self) -> bool:
+        """True when there is something to write to files now."""
+        if self._folder is None or not self._unwritten:
+            return False
+        with self._guard:
+            return any(map(_is_worth_a_file, self._unwritten.values()))
+
+    def write(self) -> None:
+        """Leave topologies in files: large ones, and those of versions that stay for a while."""
+        with self._guard:
+            chosen = {k: c for k, c in self._unwritten.items() if _is_worth_a_file(c)}
+            self._unwritten = {k: c for k, c in self._unwritten.items() if k not in chosen}
+        for keys, cached in chosen.items():
+            if (content := cached.content) is not None:
+                self._write(keys, content[1])
+
+    # --- on disk ---
+
+    def _stored_base(self, tables: EdgeTables) -> tuple[EdgeVersions, Topology] | None:
+        """The newest topology on disk of the same tables at other versions."""
+        stored = self._stored(tables.keys)
+        verified = map_arrays(stored[-1]) if stored else None
+        if verified is None or self._location is None:
+            return None
+        try:
+            keys = [VersionKey.from_list(key) for key in verified[1]["keys"]]
+        except (KeyError, TypeError, ValidationError):
+            return None
+        if [key.table for key in keys] != [key.table for key in tables.keys]:
+            return None
+        stamps = [stamp_of(self._location, key.ref, key.version) for key in keys]
+        if [stamp and stamp.content for stamp in stamps] != [key.stamp for key in keys]:
+            # The versions were made anew, such as after a backup was put back.
+            return None
+        now = (tables.edges, tables.source, tables.target)
+        try:
+            before = [_at(one, key) for one, key in zip(now, keys, strict=True)]
+        except StorageError:
+            # The version is gone.
+            return None
+        return EdgeVersions(*before), _topology(*verified)
+
+    def _read(self, keys: Keys) -> Topology | None:
+        if self._folder is None or not keys[0].stamp:
+            return None
+        verified = map_arrays(f"{self._folder}/{_file_name(keys)}")
+        if verified is None or verified[1].get("keys") != [key.to_list() for key in keys]:
+            return None
+        return _topology(*verified)
+
+    def _write(self, keys: Keys, topology: Topology) -> None:
+        """Leave a topology on disk. It can be made again, so nothing depends on this."""
+        if self._folder is None:
+            return
+        sides = (topology.out.packed, topology.into.packed)
+        arrays = [
+            array
+            for side in sides
+            for array in (side.starts, side.lists.neighbours, side.lists.edges)
+        ]
+        file = f"{self._folder}/{_file_name(keys)}"
+        described = [key.to_list() for key in keys]
+        if self._write_arrays(file, arrays, keys=described, is_set=topology.out.packed.is_set):
+            for old in self._stored(keys)[: -policy.VERSIONS_ON_DISK]:
+                remove_file(old)
+
+    def _stored(self, keys: Keys) -> list[str]:
+        """Where topologies of the same edge table are, the newest last."""
+        if self._folder is None:
+            return []
+        prefix = f"{keys[0].family}@"
+        try:
+            entries = [e for e in os.scandir(self._folder) if e.name.startswith(prefix)]
+            entries.sort(key=lambda entry: entry.stat(follow_symlinks=False).st_mtime)
+        except OSError:
+            return []
+        return [entry.path for entry in entries]
+
+
+def _is_worth_a_file(cached: CachedTopology) -> bool:
+    content = cached.content
+    if content is None:
+        return False
+    return content[1].count >= policy.LARGE_TOPOLOGY_EDGES or content[0].edges.is_settled
+
+
+def _at(now: TableColumns, key: VersionKey) -> OpenTable:
+    """Another version of a table."""
+    snapshot = now.snapshot.at(key.version)
+    return OpenTable(key, snapshot.count(), lambda: snapshot)
+
+
+def _topology(arrays: list[Part], about: Mapping[str, Any]) -> Topology:
+    """The topology in a file."""
+    is_set = about["is_set"]
+    out = Packed(arrays[0], Lists(arrays[1], arrays[2]), is_set=is_set)
+    into = Packed(arrays[3], Lists(arrays[4], arrays[5]), is_set=is_set)
+    return Topology(out.adjacency, into.adjacency)
+
+
+def build(tables: EdgeTables) -> Topology:
+    """Make a topology from the ids of the edges' ends."""
+    read = tables.edges.snapshot.read(["src", "dst"], places=True)
+    ends = []
+    for column, nodes in (("src", tables.source), ("dst", tables.target)):
+        at = pc.index_in(read[column].combine_chunks(), value_set=nodes.columns(["id"])["id"])
+        ends.append(as_numpy(at).astype(np.int64))
+    edges: Ints = as_numpy(read[ROW_ID]).astype(np.int64)
+    return Topology.build(ends[0], ends[1], edges, tables.source.size, tables.target.size)
+
+
+def patched(before: EdgeVersions, topology: Topology, now: EdgeTables) -> Topology | None:
+    """Make a topology from that of another version; None when too much has changed for that."""
+    after = now.versions
+    if not _keeps_rows(before.source, after.source) or not _keeps_rows(before.target, after.target):
+        return None
+    newer, older = now.edges.snapshot, before.edges.snapshot
+    came = newer.appended(older, ["src", "dst"])
+    if came is not None:
+        return _with_edges(topology, now, came, np.zeros(0, np.int64))
+    old, new = older.fragments(), newer.fragments()
+    added = [new[name] for name in new.keys() - old.keys()]
+    touched = [name for name in old if name not in new or old[name].deleted != new[name].deleted]
+    if not added and not touched:
+        # New nodes have no edges yet.
+        return topology
+    most = max(
+        policy.FEWEST_CHANGES, min(policy.MOST_CHANGES, len(topology.out) // policy.CHANGED_PART)
+    )
+    if sum(f.rows for f in added) > most:
+        return None
+    removed = np.zeros(0, np.int64)
+    if touched:
+        was = _row_ids(older, [old[name].id for name in touched])
+        still = _row_ids(newer, [new[name].id for name in touched if name in new])
+        removed = np.setdiff1d(was, still, assume_unique=True)
+        if len(removed) > most:
+            return None
+    rows = newer.read(["src", "dst"], places=True, fragments=[f.id for f in added])
+    return _with_edges(topology, now, rows, removed)
+
+
+def _with_edges(
+    topology: Topology, now: EdgeTables, rows: pa.Table, removed: Ints
+) -> Topology | None:
+    """A topology with more edges, and without some; None when a node at an end is not there."""
+    ends = _positions(now, rows["src"].combine_chunks(), rows["dst"].combine_chunks())
+    if ends is None:
+        return None
+    edges: Ints = as_numpy(rows[ROW_ID]).astype(np.int64)
+    sizes = (_size(topology.out, ends[0]), _size(topology.into, ends[1]))
+    return topology.patched(removed, ends[0], ends[1], edges, sizes)
+
+
+def _positions(tables: EdgeTables, *ids: pa.Array) -> list[Ints] | None:
+    """The positions of the nodes at both ends of some edges; None when one is not there."""
+    nodes = (tables.source, tables.target)
+    found: list[pa.Table] = []
+    for place, (columns, mine) in enumerate(zip(nodes, ids, strict=True)):
+        if place and nodes[0] is columns:
+            found.append(found[0])
+        else:
+            both = pa.concat_arrays(ids) if nodes[0] is nodes[1] else mine
+            found.append(columns.snapshot.find("id", both.unique(), ["id"]))
+    ends: list[Ints] = []
+    for table, mine in zip(found, ids, strict=True):
+        at = pc.index_in(mine, value_set=table["id"].combine_chunks())
+        positions = table[ROW_ID].combine_chunks().take(at)
+        if positions.null_count:
+            return None
+        ends.append(as_numpy(positions).astype(np.int64))
+    return ends
+
+
+def _size(side: Adjacency, ends: Ints) -> int:
+    return max(side.size, int(ends.max()) + 1 if len(ends) else 0)
+
+
+def _keeps_rows(old: OpenTable, new: OpenTable) -> bool:
+    """True when a node that is in both versions surely has the same row id in both."""
+    if old.key == new.key or not old.rows:
+        return True
+    return not old.snapshot.fragments().keys().isdisjoint(new.snapshot.fragments())
+
+
+def _row_ids(table: TableSnapshot, fragments: list[int]) -> Ints:
+    if not fragments:
+        return np.zeros(0, np.int64)
+    read = table.read([], places=True, fragments=fragments)
+    ids: Ints = as_numpy(read[ROW_ID]).astype(np.int64)
+    return ids
+
+
+def _file_name(keys: Keys) -> str:
+    described = repr([key.to_list() for key in keys])
+    return f"{keys[0].family}@{hashlib.sha256(described.encode()).hexdigest()[:16]}"
