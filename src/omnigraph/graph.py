@@ -490,8 +490,6 @@ class Graph:
             >>> sum(batch.num_rows for batch in g.query_batches(text))
             3
         """
-        if not isinstance(batch_rows, int) or batch_rows < 1:
-            raise UsageError(f"batch_rows is a whole number from 1 on, not {batch_rows!r}")
         query, plan, values = self._to_read(text, name, params, path)
         snapshot = self._state_to_read(branch, commit, snapshot, version)
         budget = self._budget(time_limit, memory_limit)

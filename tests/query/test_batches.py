@@ -119,7 +119,7 @@ def test_mistakes_are_told_before_the_first_batch(graph: Graph) -> None:
     with pytest.raises(UsageError, match="0 or more, not -1"):
         graph.query_batches(text, params={"n": -1})
     for wrong in (0, -1, "7"):
-        with pytest.raises(UsageError, match="batch_rows is a whole number from 1 on"):
+        with pytest.raises(UsageError, match="batch_rows is a whole number above 0"):
             graph.query_batches(text, params={"n": 1}, batch_rows=wrong)  # type: ignore[arg-type]
 
 
