@@ -57,7 +57,7 @@ TAKES: dict[str, set[str]] = {
         ],
         FLAG,
     ),
-    **dict.fromkeys(["limit", "max_errors", "memory_limit", "version"], INTEGER),
+    **dict.fromkeys(["batch_rows", "limit", "max_errors", "memory_limit", "rows", "version"], INTEGER),
     "time_limit": NUMBER,
     **dict.fromkeys(["a", "b", "ref"], REF),
     **dict.fromkeys(
@@ -71,6 +71,7 @@ TAKES: dict[str, set[str]] = {
 #: What a call needs besides the argument in question.
 NEEDS: dict[str, dict[str, Any]] = {
     "query": {"text": READ},
+    "query_batches": {"text": READ},
     "explain": {"text": READ},
     "mutate": {"text": WRITE},
     "changes": {"start": "beginning"},
