@@ -57,7 +57,8 @@ TAKES: dict[str, set[str]] = {
         ],
         FLAG,
     ),
-    **dict.fromkeys(["batch_rows", "limit", "max_errors", "memory_limit", "rows", "version"], INTEGER),
+    **dict.fromkeys(["limit", "max_errors", "memory_limit", "version"], INTEGER),
+    **dict.fromkeys(["batch_rows", "rows"], INTEGER),
     "time_limit": NUMBER,
     **dict.fromkeys(["a", "b", "ref"], REF),
     **dict.fromkeys(
