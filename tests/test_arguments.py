@@ -193,7 +193,7 @@ def test_what_cannot_be_loaded_is_an_error_of_ours(
         {"params": {5: "x"}},
         {"params": {"x": object()}},
     ],
-    ids=str,
+    ids=["a number", "nothing", "a name that is none", "an object"],
 )
 def test_wrong_parameters_of_a_query_are_errors_of_ours(
     options: dict[str, Any], holders: dict[str, Any]
