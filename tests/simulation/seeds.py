@@ -19,6 +19,8 @@ FOUND: dict[int, str] = {
     194: "a write that had lost its lease told of its missing fork, and was not repeated",
     385: "a write that had lost its lease made its fork too late, and was not repeated",
     3234330645: "a branch was deleted after others had made a branch from it",
+    3292925162: "a write was refused although only a writer without a lease was in its way",
+    2196744276: "a branch that was made anew while it was merged had no common history",
     228: "a write that had lost its lease was published to a branch that was deleted meanwhile",
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.errors import ReadSetConflict
-from tests.simulation.operations import Assign, Count, Create, Drop, Insert, Operation
+from tests.simulation.operations import Assign, Count, Create, Drop, Insert, MergeInto, Operation
 from tests.simulation.run import Record, Run, Script, Template
 from tests.simulation.seeds import simulate
 
@@ -46,6 +46,22 @@ def test_a_write_that_lost_its_fork_with_its_lease_is_repeated(
     other = Insert("fast", branch, person="p")
     run = after_others(template, Insert("slow", "two", person="s"), point, other)
     answer = record_of(run, "slow").answer
+    assert answer is not None and answer.commit is not None
+
+
+@pytest.mark.parametrize("reads", range(3, 14))
+def test_a_branch_that_is_made_anew_while_it_is_merged_is_merged_as_it_was(
+    reads: int, template: Template
+) -> None:
+    plans: dict[str, list[Operation]] = {
+        "first": [Assign("assign", "two"), Create("create", "three", source="two")],
+        "merge": [MergeInto("merge", "one", source="three")],
+        "other": [Drop("drop", "three"), Create("anew", "three", source="main")],
+    }
+    # From before it has read which commit `three` is at until it has read what comes before it.
+    turns = [("first", ""), *[("merge", "history.read")] * reads, ("other", ""), ("merge", "")]
+    run = simulate(0, template, Script(plans, turns))
+    answer = record_of(run, "merge").answer
     assert answer is not None and answer.commit is not None
 
 

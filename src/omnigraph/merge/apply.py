@@ -136,8 +136,12 @@ def merge(
     """
 
     def start(ours: GraphState) -> _Start:
-        ancestry = Ancestry(repository.history, ours.branch, source.branch)
+        home = source.home()
+        ancestry = Ancestry(repository.history, ours.branch, home)
         commits = ancestry.bases(ours.commit, source.commit)
+        if not commits and source.home() != home:
+            # The branch was deleted and made anew while its commits were read.
+            return start(ours)
         if commits == [source.commit]:
             return _Start("already_up_to_date", None, tuple(commits))
         if not commits:

@@ -92,7 +92,7 @@ def newest_base(ours: GraphState, theirs: GraphState) -> GraphState:
         NotFound: They have no common history.
     """
     repository = ours.repository
-    ancestry = Ancestry(repository.history, ours.branch, theirs.branch)
+    ancestry = Ancestry(repository.history, ours.home(), theirs.home())
     commits = ancestry.bases(ours.commit, theirs.commit)
     if not commits:
         raise NotFound(f"the commits {ours.commit} and {theirs.commit} have no common history")

@@ -43,6 +43,19 @@ class GraphState(Struct, frozen=True, dict=True):
     branch: str
     state: ManifestState
 
+    def home(self) -> str:
+        """A branch that has the commit now: the state's own may be deleted, or made anew.
+
+        Raises:
+            NotFound: The branch was deleted, and a cleanup has removed what it had.
+        """
+        home = self.repository.history.home(self.commit, (self.branch,))
+        if home is None:
+            raise NotFound(
+                f"the branch `{self.branch}` was deleted: its commit {self.commit} is gone"
+            )
+        return home
+
     def table(self, type: Type) -> PublishedTable:
         """The version of a type's table."""
         table = self.state.by_name(type.name)
@@ -194,14 +207,18 @@ def changed_types(old: GraphState, new: GraphState) -> Sequence[Type]:
 
 def _origin(old: GraphState, new: GraphState) -> GraphState:
     history = old.repository.history
-    lineages = history.lineage(old.branch), history.lineage(new.branch)
+    homes = old.home(), new.home()
+    lineages = history.lineage(homes[0]), history.lineage(homes[1])
     met = fork_point(lineages[0], old.commit, lineages[1], new.commit)
+    if met is None and (old.home(), new.home()) != homes:
+        # A branch was deleted and made anew while its commits were read.
+        return _origin(old, new)
     if met is None:
         raise NotFound(f"the commits {old.commit} and {new.commit} have no common history")
     for known in (old, new):
         if known.commit == met:
             return known
-    return state_at(old.repository, met, old.branch, new.branch)
+    return state_at(old.repository, met, *homes)
 
 
 def _all_rows(type: Type, state: GraphState) -> pa.Table:
