@@ -110,6 +110,10 @@ _PROGRESS = Kind(
 )
 _SETTINGS = Kind("a Settings", lambda value: isinstance(value, Settings))
 _SPARK = Kind("a Spark session", lambda value: callable(getattr(value, "createDataFrame", None)))
+_STATE = Kind(
+    "a branch, a commit or a snapshot",
+    lambda value: _TEXT.fits(value) or isinstance(getattr(value, "commit", None), str),
+)
 #: For what the call tells apart by itself.
 _ANY = Kind("anything", lambda _: True)
 
@@ -154,6 +158,7 @@ _KINDS: dict[str, Kind] = {
     "ingest.source": _ANY,
     "load.columns": _RENAMED,
     "load.source": _ANY,
+    "merge.source": _STATE,
     "merge_into.target": _TEXT,
     "mutate.params": _PARAMETER_SETS,
 }  # fmt: skip

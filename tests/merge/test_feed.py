@@ -269,7 +269,7 @@ def test_a_commit_beside_the_chain_is_no_start(tmp_path):
 
 @pytest.mark.parametrize("limit", [0, -1, True, "10", 1.5])
 def test_a_limit_is_a_number_of_changes(history, limit):
-    with pytest.raises(UsageError, match="limit is a number of changes"):
+    with pytest.raises(UsageError, match=r"limit is a (number of changes|whole number)"):
         history.changes(start="now", limit=limit)
 
 
@@ -285,7 +285,7 @@ def test_a_damaged_cursor_is_refused_wherever_it_is_damaged(history):
     for text in damaged:
         with pytest.raises(UsageError, match="the cursor is damaged"):
             history.changes(cursor=text)
-    with pytest.raises(UsageError, match="a cursor is a text"):
+    with pytest.raises(UsageError, match="cursor is a text"):
         history.changes(cursor=b"abc")
 
 
