@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.compute.arrays import as_arrow, as_numpy, distinct, rows_where
 from omnigraph.compute.equality import unequal
@@ -259,15 +260,7 @@ def rows_at(
     if len(addresses) > _FEW_ADDRESSES:
         more = distinct(addresses >> _FRAGMENT_BITS).tolist()
         rows = table.read(columns, places=True, fragments=more)
-        wanted = np.zeros(rows.num_rows, bool)
-        at = _numbers(rows, ROW_ADDRESS)
-        for fragment in more:
-            offsets = addresses[addresses >> _FRAGMENT_BITS == fragment] & _OFFSET_MASK
-            here = at >> _FRAGMENT_BITS == fragment
-            is_wanted = np.zeros(int((at[here] & _OFFSET_MASK).max(initial=0)) + 1, bool)
-            is_wanted[offsets[offsets < len(is_wanted)]] = True
-            wanted[here] = is_wanted[at[here] & _OFFSET_MASK]
-        parts.append(rows_where(rows, wanted))
+        parts.append(rows.filter(pc.is_in(rows[ROW_ADDRESS], value_set=as_arrow(addresses))))
     elif len(addresses):
         listed = ", ".join(map(str, addresses.tolist()))
         parts.append(table.read(columns, f"{ROW_ADDRESS} in ({listed})", places=True))
