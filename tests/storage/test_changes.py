@@ -246,6 +246,23 @@ def test_a_row_that_is_replaced_in_a_large_fragment_is_all_that_is_read_of_it(ta
     assert sum(t._dataset.io_stats_incremental().read_bytes for t in (old, new)) < 40_000
 
 
+def test_neighbours_that_are_replaced_are_all_that_is_read_of_a_large_fragment(tables):
+    tables.create(REF.path, SCHEMA)
+    append(tables, REF, 0, 40_000)
+    commit(tables, tables.stage_delete(tables.open(REF), "id in ('p7', 'p25000')"))
+    old = tables.open(REF)
+    commit(tables, tables.stage_merge(old, people(20_000, 35_000, age=80)))
+    new = tables.open(REF)
+    old._dataset.io_stats_incremental()
+    whole = old.read(["id", "vec"])
+    bytes_of_all = old._dataset.io_stats_incremental().read_bytes
+    differing = changes_between(old, new, ["id", "vec"])
+    expected = {f"p{number}" for number in range(20_000, 35_000)} - {"p25000"}
+    assert set(differing.before["id"].to_pylist()) == expected
+    assert set(whole["id"].to_pylist()) > expected
+    assert old._dataset.io_stats_incremental().read_bytes < bytes_of_all
+
+
 def test_an_index_and_a_compaction_are_no_changes(tables, table):
     old = tables.open(table)
     commit(tables, tables.stage_indices(old, INDICES))

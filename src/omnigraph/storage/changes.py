@@ -6,7 +6,7 @@ fragment that was merged from others is no change: its rows have the same row id
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -26,6 +26,8 @@ LAST_UPDATED = "_row_last_updated_at_version"
 _FRAGMENT_BITS = np.uint64(OFFSET_BITS)
 _OFFSET_MASK = np.uint64((1 << OFFSET_BITS) - 1)
 _NONE = np.zeros(0, np.uint64)
+#: From the first row of a fragment to the first one of the next.
+_FRAGMENT_ENDS = np.array([0, 1 << OFFSET_BITS], np.uint64)
 #: So many rows are found by their addresses, which Lance is told as text. For more, those of their
 #: fragments are read.
 _FEW_ADDRESSES = 1024
@@ -295,14 +297,35 @@ def read_rows(table: TableSnapshot, places: pa.Table, columns: Sequence[str]) ->
     parts = []
     scanned = np.isin(owners, np.array(dense, np.uint64))
     if dense:
-        found = table.read(columns, places=True, fragments=dense)
-        if found.num_rows > scanned.sum():
-            found = rows_where(found, np.isin(_numbers(found, ROW_ID), row_ids[scanned]))
-        parts.append(found.select(wanted))
+        span = _span(table, set(dense), addresses[scanned])
+        rows_read = table.read(columns, places=True, fragments=dense, span=span)
+        if rows_read.num_rows > scanned.sum():
+            is_wanted = np.isin(_numbers(rows_read, ROW_ID), row_ids[scanned])
+            rows_read = rows_where(rows_read, is_wanted)
+        parts.append(rows_read.select(wanted))
     left = row_ids[~scanned]
     if len(left):
         parts.append(_taken(table, left, columns).append_column(ROW_ID, as_arrow(left)))
     return pa.concat_tables(parts)
+
+
+def _span(table: TableSnapshot, fragments: Collection[int], addresses: RowIds) -> range:
+    """Which rows of some fragments, counted in the order of the table, have all of some addresses.
+
+    A load or a merge often writes neighbours: then it is a small part of the fragments.
+    """
+    ordered = np.sort(addresses)
+    rows_before, ranks = 0, []
+    for state in table.fragments().values():
+        if state.id not in fragments:
+            continue
+        start, end = np.searchsorted(ordered, _at_fragment(state.id, _FRAGMENT_ENDS))
+        deleted = _NONE if state.deleted is None else table.deleted_rows(state.id)
+        for at in (ordered[start], ordered[end - 1]):
+            offset = int(at & _OFFSET_MASK)
+            ranks.append(rows_before + offset - int(np.searchsorted(deleted, at)))
+        rows_before += state.rows - len(deleted)
+    return range(min(ranks), max(ranks) + 1)
 
 
 def _looked_up(

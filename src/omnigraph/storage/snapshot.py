@@ -207,6 +207,7 @@ class TableSnapshot:
         *,
         places: bool = False,
         fragments: Sequence[int] | None = None,
+        span: range | None = None,
     ) -> pa.Table:
         """Read columns of the rows that match; with `places` also `_rowid` and `_rowaddr`.
 
@@ -216,9 +217,10 @@ class TableSnapshot:
             limit: How many rows to read at most.
             places: Read where the rows are, too.
             fragments: Read only these fragments.
+            span: Read only these rows, counted in the order of the table; in place of `limit`.
         """
         with table_errors(self.ref):
-            return self._scanner(columns, where, limit, places, None, fragments).to_table()
+            return self._scanner(columns, where, limit, places, None, fragments, span).to_table()
 
     def check_predicate(self, where: str) -> None:
         """Check that a predicate can be understood.
@@ -498,6 +500,7 @@ class TableSnapshot:
         places: bool,
         batch_size: int | None = None,
         fragments: Sequence[int] | None = None,
+        span: range | None = None,
     ) -> LanceScanner:
         chosen = None
         if fragments is not None:
@@ -506,7 +509,8 @@ class TableSnapshot:
         return self._dataset.scanner(
             columns=None if columns is None else list(columns),
             filter=where,
-            limit=limit,
+            limit=limit if span is None else len(span),
+            offset=None if span is None else span.start,
             with_row_id=places,
             with_row_address=places,
             batch_size=batch_size,
