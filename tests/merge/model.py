@@ -198,7 +198,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Given:
+class NewValue:
     """A value that settles a conflict."""
 
     value: Any
@@ -213,7 +213,7 @@ def merge_states(
     prefer: str | None = None,
     choices: Mapping[Key, Any] | None = None,
 ) -> Outcome:
-    """Merge two states. A choice is `base`, `ours`, `theirs` or `Given`."""
+    """Merge two states. A choice is `base`, `ours`, `theirs` or `NewValue`."""
     choices = choices or {}
     sides = {"base": base, "ours": ours, "theirs": theirs}
     taken: set[Entity] = set()
@@ -255,9 +255,9 @@ def chosen(row: Any, conflict: Conflict, choice: Any) -> Any:
     """A row with one of its conflicts settled."""
     sides = {"base": conflict.base, "ours": conflict.ours, "theirs": conflict.theirs}
     if conflict.property is not None:
-        value = choice.value if isinstance(choice, Given) else sides[choice]
+        value = choice.value if isinstance(choice, NewValue) else sides[choice]
         return {**row, conflict.property: value}
-    if not isinstance(choice, Given):
+    if not isinstance(choice, NewValue):
         return sides[choice]
     if choice.value is None:
         return None

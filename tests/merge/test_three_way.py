@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.merge.rows import RowChanges, across, composed, net
-from omnigraph.merge.three_way import Given, three_way
+from omnigraph.merge.three_way import NewValue, three_way
 
 NAN = float("nan")
 COLUMNS = ["a", "b"]
@@ -143,7 +143,11 @@ def test_a_side_settles_all_conflicts(prefer, written, removed):
 
 
 def test_choices_settle_single_conflicts_and_the_others_stay():
-    choices = {("x", "a"): Given(42), ("gone", None): Given(None), ("kept", None): Given({"a": 3})}
+    choices = {
+        ("x", "a"): NewValue(42),
+        ("gone", None): NewValue(None),
+        ("kept", None): NewValue({"a": 3}),
+    }
     merged = three_way(THEIRS, OURS, COLUMNS, choices=choices)
     assert [c.key for c in merged.conflicts] == [("new", "b")]
     assert {c.key for c in merged.settled} == set(choices)

@@ -26,7 +26,7 @@ from omnigraph.graph import Graph, init
 from omnigraph.language.schema.arrow import table_schema
 from omnigraph.merge.apply import MergeResult
 from omnigraph.settings import Settings
-from tests.merge.model import Conflict, Entity, Given, Key, chosen, merge_row
+from tests.merge.model import Conflict, Entity, Key, NewValue, chosen, merge_row
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 LATER = NOON + dt.timedelta(milliseconds=1)
@@ -240,15 +240,15 @@ def choices_for(conflicts: dict[Key, Conflict]) -> dict[Key, Any]:
         if choice == "value":
             if conflict.property is not None:
                 value = 9 if conflict.property == "extra" else PROPERTIES[name].given
-                choice = "theirs" if conflict.property in BLOBS else Given(value)
+                choice = "theirs" if conflict.property in BLOBS else NewValue(value)
             else:
-                choice = Given({"extra": 9} if number % 8 == 3 else None)
+                choice = NewValue({"extra": 9} if number % 8 == 3 else None)
         found[key] = choice
     return found
 
 
 def entry(key: Key, choice: Any) -> dict[str, Any]:
-    resolution = {"value": choice.value} if isinstance(choice, Given) else choice
+    resolution = {"value": choice.value} if isinstance(choice, NewValue) else choice
     return dict(zip(("kind", "type", "id", "property"), key, strict=True), resolution=resolution)
 
 

@@ -13,12 +13,12 @@ from omnigraph.history.lineage import Lineage
 from omnigraph.history.store import History
 
 
-def independent(parents: Parents, found: list[str]) -> list[str]:
+def independent(parents: Parents, commits: list[str]) -> list[str]:
     """Of several commits, those that no other one comes from, the newest first."""
-    if len(found) < 2:
-        return found
+    if len(commits) < 2:
+        return commits
     below: set[str] = set()
-    for id in found:
+    for id in commits:
         todo, seen = list(parents(id)), {id}
         while todo:
             each = todo.pop()
@@ -26,7 +26,7 @@ def independent(parents: Parents, found: list[str]) -> list[str]:
                 seen.add(each)
                 todo += parents(each)
         below |= seen - {id}
-    return sorted((id for id in found if id not in below), reverse=True)
+    return sorted((id for id in commits if id not in below), reverse=True)
 
 
 class Ancestry:

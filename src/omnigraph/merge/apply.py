@@ -273,13 +273,13 @@ def apply(
         merged=proposal.merged,
     )
     try:
-        made = write(repository, request)
+        landed = write(repository, request)
     except _NothingToDo:
         return _result(proposal, branch, None, *last[0])
-    if made.repeated:
+    if landed.repeated:
         # It was done before, with the same idempotency key.
         last = [(_Start(_DONE[proposal.verb], None, ()), Combined({}, (), ()))]
-    return _result(proposal, branch, made.commit, *last[0])
+    return _result(proposal, branch, landed.commit, *last[0])
 
 
 class _NothingToDo(Exception):

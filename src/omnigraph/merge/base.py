@@ -47,7 +47,7 @@ class Base(Struct, frozen=True):
 
     def changes_to(self, new: GraphState) -> dict[str, RowChanges]:
         """What changed since, by the type's name; only types with changes."""
-        found = {}
+        changes_by_type = {}
         names = {type.name for type in changed_types(self.state, new)} | set(self.overlay)
         for type in self.state.repository.catalog.tables():
             if type.name not in names:
@@ -61,8 +61,8 @@ class Base(Struct, frozen=True):
                     self.doubts.get(type.name, ()),
                 )
             if not changes.is_empty or self.doubts.get(type.name):
-                found[type.name] = changes
-        return found
+                changes_by_type[type.name] = changes
+        return changes_by_type
 
     def rows(self, type: Type, ids: pa.Array) -> pa.Table:
         """The rows with some ids."""
@@ -109,15 +109,15 @@ def _with(ours: Base, below: Base, theirs: GraphState) -> Base:
         rows = ours.rows(type, ids_to_merge(changes, unsure))
         merged = three_way(changes, rows, compared_columns(type), doubts=unsure)
         unknown = _doubts_of(merged)
-        kept = with_ids(rows, pa.array(list(unknown), pa.utf8()))
+        doubtful_rows = with_ids(rows, pa.array(list(unknown), pa.utf8()))
         written = merged.rows.append_column(ROW_ID, pa.nulls(merged.rows.num_rows, pa.uint64()))
         after = written.cast(change_schema(type))
         touched = pa.concat_arrays(
-            [*after["id"].chunks, merged.removed, *kept["id"].chunks]
+            [*after["id"].chunks, merged.removed, *doubtful_rows["id"].chunks]
         ).unique()
         step = RowChanges(
             with_ids(rows, touched),
-            pa.concat_tables([after, without_ids(kept, after["id"].combine_chunks())]),
+            pa.concat_tables([after, without_ids(doubtful_rows, after["id"].combine_chunks())]),
         )
         overlay[name] = composed(overlay[name], step) if name in overlay else step
         known = doubts.setdefault(name, {})
@@ -128,14 +128,14 @@ def _with(ours: Base, below: Base, theirs: GraphState) -> Base:
 
 
 def _doubts_of(merged: Merged) -> Doubts:
-    found: Doubts = {}
+    doubts: Doubts = {}
     for conflict in merged.conflicts:
-        known = found.get(conflict.id, frozenset())
+        known = doubts.get(conflict.id, frozenset())
         if conflict.column is None or known is None:
-            found[conflict.id] = None
+            doubts[conflict.id] = None
         else:
-            found[conflict.id] = known | {conflict.column}
-    return found
+            doubts[conflict.id] = known | {conflict.column}
+    return doubts
 
 
 def _homes(ancestry: Ancestry, id: str) -> tuple[str, ...]:

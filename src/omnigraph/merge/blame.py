@@ -68,8 +68,8 @@ def blame(repository: Repository, name: str, id: str, branch: str) -> list[Blame
     """
     type = type_named(repository, name)
     with head_state(repository, branch) as state:
-        found = steps(state, type, id)
-        newest = next(found, None)
+        newest_first = steps(state, type, id)
+        newest = next(newest_first, None)
         if newest is None:
             raise never_there(state, type, id)
         if newest.after is None:
@@ -78,7 +78,7 @@ def blame(repository: Repository, name: str, id: str, branch: str) -> list[Blame
                 f"there is no {type.name} `{id}` on branch `{branch}` any more: commit"
                 f" {newest.commit.id}{by} has deleted it; Graph.history tells what it was"
             )
-        commits = _commits(state, type, id, compared_columns(type), chain([newest], found))
+        commits = _commits(state, type, id, compared_columns(type), chain([newest], newest_first))
     values = values_of(type, newest.after)
     names = {column: property_name(type, column) for column in commits}
     return [BlamedProperty(names[c], values[names[c]], commits[c]) for c in compared_columns(type)]
@@ -88,7 +88,7 @@ def _commits(
     state: GraphState, type: Type, id: str, columns: Collection[str], changes: Iterable[Step]
 ) -> dict[str, Commit]:
     """By column, the commit that has last set it in a state that has the entity."""
-    found: dict[str, Commit] = {}
+    set_by: dict[str, Commit] = {}
     left = list(columns)
     for step in changes:
         assert step.after is not None
@@ -96,13 +96,13 @@ def _commits(
         if step.before is not None:
             changed &= set(changed_columns(type, step.before, step.after))
         if changed:
-            found |= dict.fromkeys(changed, step.commit)
+            set_by |= dict.fromkeys(changed, step.commit)
             if len(step.commit.parents) > 1:
-                found |= _on_merged_side(state, type, id, step.commit, step.after, changed)
+                set_by |= _on_merged_side(state, type, id, step.commit, step.after, changed)
             left = [column for column in left if column not in changed]
         if not left:
             break
-    return found
+    return set_by
 
 
 def _on_merged_side(
@@ -116,10 +116,10 @@ def _on_merged_side(
     """Of what a merge has set, the commits of the merged side that have set it the same."""
     try:
         side = state_at(state.repository, merge.parents[1])
-        there = side.rows(type, pa.array([id], pa.utf8()))
-        if not there.num_rows:
+        rows = side.rows(type, pa.array([id], pa.utf8()))
+        if not rows.num_rows:
             return {}
-        same = [column for column in columns if not unequal(there[column], row[column]).any()]
+        same = [column for column in columns if not unequal(rows[column], row[column]).any()]
         return _commits(side, type, id, same, steps(side, type, id)) if same else {}
     except (NotFound, StorageError):
         # Its branch is deleted: nothing but the merge is left to tell.

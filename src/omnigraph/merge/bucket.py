@@ -63,7 +63,7 @@ class BucketTask:
         overlay: Where those are that are in none: before, and after.
         doubts: See `three_way`.
         pins: See `three_way`.
-        given: Values that settle broken rules, by id and column.
+        new_values: Values that settle broken rules, by id and column.
     """
 
     merge: MergeContext
@@ -75,7 +75,7 @@ class BucketTask:
     overlay: tuple[str, str] | None = None
     doubts: Doubts = field(default_factory=dict)
     pins: Mapping[str, Side] = field(default_factory=dict)
-    given: Mapping[tuple[str, str], Any] = field(default_factory=dict)
+    new_values: Mapping[tuple[str, str], Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -115,10 +115,10 @@ class MergedBucket:
 
 def merge_bucket(task: BucketTask) -> MergedBucket:
     """Merge one bucket, and write its rows."""
-    made = _merged(task)
+    bucket = _merged(task)
     # What C's allocator keeps of each bucket would add up to some times as much as one needs.
     pa.system_memory_pool().release_unused()
-    return made
+    return bucket
 
 
 def _merged(task: BucketTask) -> MergedBucket:
@@ -133,19 +133,19 @@ def _merged(task: BucketTask) -> MergedBucket:
     changes = _changes(task, type, plan, sides)
     check_wanted()
     ids = ids_to_merge(changes, task.doubts, task.pins)
-    found = _found(task, type, sides.ours, ids)
+    our_rows = _our_rows(task, type, sides.ours, ids)
     delta, merged = merged_rows(
         type,
         sides,
         changes,
-        OurRows.of(found, ids, sides),
+        OurRows.of(our_rows, ids, sides),
         merge.settings,
         pins=task.pins,
-        given=task.given,
+        new_values=task.new_values,
         doubts=task.doubts,
     )
     check_wanted()
-    made = MergedBucket(
+    bucket = MergedBucket(
         replaced=_addresses(delta.changed_from),
         removed=_addresses(delta.removed),
         new=delta.new.num_rows,
@@ -155,12 +155,12 @@ def _merged(task: BucketTask) -> MergedBucket:
         settled_count=len(merged.settled),
     )
     if merge.checks:
-        made.ids = site.put(f"ids-{task.type}", packed(pa.table({"id": ids})))
-        _check(site, delta, sides.ours, made)
+        bucket.ids = site.put(f"ids-{task.type}", packed(pa.table({"id": ids})))
+        _check(site, delta, sides.ours, bucket)
     if merge.writes and delta.rows.num_rows and not merged.conflicts:
         # With conflicts nothing of the merge is written.
-        made.files = write_files(sides.ours, delta.rows, delta.changed_from[ROW_ID])
-    return made
+        bucket.files = write_files(sides.ours, delta.rows, delta.changed_from[ROW_ID])
+    return bucket
 
 
 def _changes(task: BucketTask, type: Type, plan: TablePlan, sides: Sides) -> RowChanges:
@@ -172,8 +172,8 @@ def _changes(task: BucketTask, type: Type, plan: TablePlan, sides: Sides) -> Row
         rows = _tables(site, paths, marked(PLACES.empty_table(), False))
         fresh = rows[FRESH]
         parts = rows.filter(pc.invert(fresh)), rows.filter(fresh)
-        found = changes_of(old, new, *parts, names, compare=False)
-        steps.append(as_row_changes(type, old, new, found))
+        row_changes = changes_of(old, new, *parts, names, compare=False)
+        steps.append(as_row_changes(type, old, new, row_changes))
     changes = joined(type, plan.kind, steps)
     overlay = None
     if task.overlay is not None:
@@ -185,15 +185,15 @@ def _changes(task: BucketTask, type: Type, plan: TablePlan, sides: Sides) -> Row
     ids = more["id"].combine_chunks()
     before = as_change_rows(type, sides.base, sides.base.find("id", ids, names))
     if overlay is not None:
-        kept = without_ids(before, overlay.ids)
-        before = pa.concat_tables([kept, with_ids(overlay.after, ids)])
+        not_overlaid = without_ids(before, overlay.ids)
+        before = pa.concat_tables([not_overlaid, with_ids(overlay.after, ids)])
     after = as_change_rows(type, sides.theirs, sides.theirs.find("id", ids, names))
     return RowChanges(
         pa.concat_tables([changes.before, before]), pa.concat_tables([changes.after, after])
     )
 
 
-def _found(task: BucketTask, type: Type, table: TableSnapshot, ids: pa.Array) -> pa.Table:
+def _our_rows(task: BucketTask, type: Type, table: TableSnapshot, ids: pa.Array) -> pa.Table:
     """What `old_schema` has of our rows with some ids."""
     schema = old_schema(type)
     if task.ours is None:
@@ -201,7 +201,9 @@ def _found(task: BucketTask, type: Type, table: TableSnapshot, ids: pa.Array) ->
     return with_ids(_tables(task.merge.site, task.ours, schema.empty_table()), ids)
 
 
-def _check(site: TaskContext, delta: TableDelta, table: TableSnapshot, made: MergedBucket) -> None:
+def _check(
+    site: TaskContext, delta: TableDelta, table: TableSnapshot, bucket: MergedBucket
+) -> None:
     """Check the values of merged rows, and leave their keys for the rules about several rows."""
     type = delta.type
     broken = Violations(most=MOST_LISTED)
@@ -210,11 +212,11 @@ def _check(site: TaskContext, delta: TableDelta, table: TableSnapshot, made: Mer
     for rows in (delta.new, delta.changed):
         if rows.num_rows:
             check_values(type, rows, broken, external_blobs=allowed)
-    made.violations, made.violation_count = broken.found, broken.total
-    made.keys = keys_of_delta(site, delta, table)
+    bucket.violations, bucket.violation_count = broken.found, broken.total
+    bucket.keys = keys_of_delta(site, delta, table)
     if isinstance(type, EdgeType) and delta.rows.num_rows:
         ends = delta.rows.select(["id", "src", "dst"])
-        made.edges = site.put(f"edges-{type.name}", packed(ends))
+        bucket.edges = site.put(f"edges-{type.name}", packed(ends))
 
 
 def _tables(site: TaskContext, paths: Sequence[str], none: pa.Table) -> pa.Table:

@@ -53,14 +53,14 @@ def keys_of_delta(site: TaskContext, delta: TableDelta, table: TableSnapshot) ->
         delta: The merged rows.
         table: Our table, with the rows that they replace.
     """
-    found: dict[int, list[tuple[KeySet, bytes]]] = {}
+    sets_by_bucket: dict[int, list[tuple[KeySet, bytes]]] = {}
     for key, keys in _key_sets(site, delta, table):
         if keys.num_rows:
             places = buckets_of(keys["text"], site.buckets)
             for bucket in np.unique(places).tolist():
                 part = keys.filter(pa.array(places == bucket))
-                found.setdefault(bucket, []).append((key, packed(part)))
-    return {bucket: site.put(f"keys-{bucket}", sets) for bucket, sets in found.items()}
+                sets_by_bucket.setdefault(bucket, []).append((key, packed(part)))
+    return {bucket: site.put(f"keys-{bucket}", sets) for bucket, sets in sets_by_bucket.items()}
 
 
 def _key_sets(
@@ -107,12 +107,12 @@ class CheckedKeys:
     """What is wrong with a bucket.
 
     Attributes:
-        found: The first violations.
+        violations: The first of them.
         count: How many there are, without edges at missing nodes.
         missing: By node type, ids at written edges that no node has.
     """
 
-    found: list[Violation] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
     count: int = 0
     missing: dict[str, list[str]] = field(default_factory=dict)
 
@@ -130,8 +130,8 @@ def check_keys(task: RulesTask) -> CheckedKeys:
                 check.cardinality(type)
         else:
             check.ends(type.name)
-    check.made.found, check.made.count = check.found.found, check.found.total
-    return check.made
+    check.outcome.violations, check.outcome.count = check.found.found, check.found.total
+    return check.outcome
 
 
 class _Check:
@@ -139,7 +139,7 @@ class _Check:
         self.site = task.site
         self.most = task.most
         self.found = Violations(most=task.most)
-        self.made = CheckedKeys()
+        self.outcome = CheckedKeys()
         self.sets: dict[KeySet, list[pa.Table]] = {}
         for path in task.keys:
             for key, data in self.site.get(path, list[tuple[KeySet, bytes]]):
@@ -183,8 +183,8 @@ class _Check:
         texts = rows[broken.columns[0]].combine_chunks()
         places, keys = rows_at_fault(broken, texts, np.arange(rows.num_rows))
         ids = rows["id"].combine_chunks()
-        made = described(broken, rows, ids, places[: self.most], keys[: self.most])
-        self.found.add_all(made, broken.rule, len(places))
+        violations = described(broken, rows, ids, places[: self.most], keys[: self.most])
+        self.found.add_all(violations, broken.rule, len(places))
 
     def ends(self, node: str) -> None:
         asked = self.texts(_END, node)
@@ -193,7 +193,7 @@ class _Check:
         table = _Staying(self.table(node), self.texts(_GONE, node))
         missing = ends.missing_ends(asked, [self.texts(_NEW, node)], table)
         if len(missing):
-            self.made.missing[node] = missing[: self.most].to_pylist()
+            self.outcome.missing[node] = missing[: self.most].to_pylist()
 
     def loose_edges(self, edge: EdgeType) -> None:
         for place, (column, node) in enumerate(ends.targets(edge).items()):
@@ -261,7 +261,7 @@ class LocateTask:
 def locate_edges(task: LocateTask) -> tuple[list[Violation], int]:
     """The violations of edges whose ends are missing, the first of them; and how many there are."""
     rows = unpacked(task.site.get(task.edges, bytes))
-    found: list[Violation] = []
+    violations: list[Violation] = []
     count = 0
     for node, ids in task.missing.items():
         for broken in ends.broken_ends(task.site.catalog, node, pa.array(ids, pa.utf8())):
@@ -270,9 +270,9 @@ def locate_edges(task: LocateTask) -> tuple[list[Violation], int]:
             texts = rows[broken.columns[0]].combine_chunks()
             places, keys = rows_at_fault(broken, texts, np.arange(rows.num_rows))
             all_ids = rows["id"].combine_chunks()
-            found += described(broken, rows, all_ids, places[: task.most], keys[: task.most])
+            violations += described(broken, rows, all_ids, places[: task.most], keys[: task.most])
             count += len(places)
-    return found, count
+    return violations, count
 
 
 # --- what was read for the checks ---
@@ -280,18 +280,18 @@ def locate_edges(task: LocateTask) -> tuple[list[Violation], int]:
 
 @dataclass(frozen=True)
 class KeysRead:
-    """The rows of a table that have one of some keys that are kept: what a check has read.
+    """The rows of a table that have one of some keys in files: what a check has read.
 
     Attributes:
         site: Where the keys are.
         sets: Which sets of keys.
-        kept: By bucket, where they are.
+        paths: By bucket, where they are.
         column: The column that has the keys; None for a unique group of the first set.
     """
 
     site: TaskContext
     sets: tuple[KeySet, ...]
-    kept: Mapping[int, Sequence[str]]
+    paths: Mapping[int, Sequence[str]]
     column: str | None
     decides_anew: bool = False
 
@@ -317,7 +317,7 @@ class KeysRead:
         places = buckets_of(texts, self.site.buckets)
         seen = np.zeros(len(texts), bool)
         for bucket in np.unique(places[texts.is_valid().to_numpy(zero_copy_only=False)]).tolist():
-            for path in self.kept.get(bucket, ()):
+            for path in self.paths.get(bucket, ()):
                 for key, data in self.site.get(path, list[tuple[KeySet, bytes]]):
                     if key in self.sets:
                         known = pc.unique(unpacked(data)["text"])
@@ -327,12 +327,12 @@ class KeysRead:
 
 
 def reads_of_checks(
-    site: TaskContext, kept: Mapping[int, Sequence[str]]
+    site: TaskContext, paths: Mapping[int, Sequence[str]]
 ) -> Iterator[tuple[str, KeysRead]]:
     """What the checks have read of our tables, by the type's name."""
 
     def read(column: str | None, *sets: KeySet) -> KeysRead:
-        return KeysRead(site, sets, kept, column)
+        return KeysRead(site, sets, paths, column)
 
     for type in site.catalog.tables():
         for place in range(len(type.uniques)):
@@ -349,11 +349,11 @@ def reads_of_checks(
 
 @dataclass(frozen=True)
 class IdsRead:
-    """The rows with ids that buckets of entities have looked at; `kept` is where these are."""
+    """The rows with ids that buckets of entities have looked at; `paths` is where these are."""
 
     site: TaskContext
     buckets: int
-    kept: Mapping[int, str]
+    paths: Mapping[int, str]
     decides_anew: bool = False
 
     @property
@@ -367,8 +367,8 @@ class IdsRead:
         places = buckets_of(ids, self.buckets)
         seen = np.zeros(len(ids), bool)
         for bucket in np.unique(places).tolist():
-            if bucket in self.kept:
-                known = unpacked(self.site.get(self.kept[bucket], bytes))["id"]
+            if bucket in self.paths:
+                known = unpacked(self.site.get(self.paths[bucket], bytes))["id"]
                 hits = pc.is_in(ids, value_set=known.combine_chunks())
                 seen |= hits.to_numpy(zero_copy_only=False)
         return pa.array(seen)

@@ -114,13 +114,13 @@ def compared_columns(type: Type) -> list[str]:
     return [name for name in table_schema(type).names if name != "id"]
 
 
-def as_change_rows(type: Type, snapshot: TableSnapshot, found: pa.Table) -> pa.Table:
+def as_change_rows(type: Type, snapshot: TableSnapshot, rows_read: pa.Table) -> pa.Table:
     """Rows with `_rowid` in the form that changes have: blobs are told by their content."""
     names = table_schema(type).names
-    rows = with_tokens(snapshot, found.select(names), found[ROW_ID])
+    rows = with_tokens(snapshot, rows_read.select(names), rows_read[ROW_ID])
     return (
         rows.replace_schema_metadata(None)
-        .append_column(ROW_ID, found[ROW_ID].cast(pa.uint64()))
+        .append_column(ROW_ID, rows_read[ROW_ID].cast(pa.uint64()))
         .cast(change_schema(type))
     )
 
@@ -144,8 +144,10 @@ def table_changes(type: Type, old: GraphState, new: GraphState) -> RowChanges:
     if not (old.has(type) and new.has(type)):
         return RowChanges(_all_rows(type, old), _all_rows(type, new))
     way = route(type, old, new)
-    found = [_changes(type, one.snapshot(type), other.snapshot(type)) for one, other in way.steps]
-    return joined(type, way.kind, found)
+    step_changes = [
+        _changes(type, one.snapshot(type), other.snapshot(type)) for one, other in way.steps
+    ]
+    return joined(type, way.kind, step_changes)
 
 
 RouteKind = Literal["none", "forward", "backward", "across"]
@@ -188,15 +190,15 @@ def _route(type: Type, old: GraphState, new: GraphState) -> Route:
     return Route("across", ((origin, old), (origin, new)))
 
 
-def joined(type: Type, kind: RouteKind, found: Sequence[RowChanges]) -> RowChanges:
+def joined(type: Type, kind: RouteKind, step_changes: Sequence[RowChanges]) -> RowChanges:
     """What changed between two states, of what changed in the steps of the route."""
     if kind == "none":
         empty = change_schema(type).empty_table()
         return RowChanges(empty, empty)
     if kind == "across":
-        to_old, to_new = found
+        to_old, to_new = step_changes
         return across(to_old, to_new, compared_columns(type))
-    (changes,) = found
+    (changes,) = step_changes
     return changes if kind == "forward" else RowChanges(changes.after, changes.before)
 
 
@@ -234,17 +236,17 @@ def _changes(type: Type, old: TableSnapshot, new: TableSnapshot) -> RowChanges:
 
 
 def as_row_changes(
-    type: Type, old: TableSnapshot, new: TableSnapshot, found: Changes
+    type: Type, old: TableSnapshot, new: TableSnapshot, changes_read: Changes
 ) -> RowChanges:
     """Changes between two versions of a table, told by entity id, without equal values."""
     before, after = (
         as_change_rows(type, snapshot, part.append_column(ROW_ID, as_arrow(row_ids)))
         for snapshot, part, row_ids in (
-            (old, found.before, found.before_row_ids),
-            (new, found.after, found.after_row_ids),
+            (old, changes_read.before, changes_read.before_row_ids),
+            (new, changes_read.after, changes_read.after_row_ids),
         )
     )
-    before = before.append_column(ROW_ADDRESS, as_arrow(found.before_addresses))
+    before = before.append_column(ROW_ADDRESS, as_arrow(changes_read.before_addresses))
     changes = net(before, after, compared_columns(type))
     return RowChanges(
         changes.before.drop_columns(ROW_ADDRESS),

@@ -41,9 +41,9 @@ from omnigraph.merge.conflicts import (
 from omnigraph.merge.rows import Bools, Places, RowChanges, places, with_ids
 from omnigraph.merge.three_way import (
     Choice,
-    Given,
     Granularity,
     Merged,
+    NewValue,
     RowConflict,
     Side,
     ids_to_merge,
@@ -182,9 +182,9 @@ class Combination:
         self.base = base
         self.theirs = theirs
         self.settings = settings
-        #: Rows that are taken from one side as they are there, and values that were given.
+        #: Rows that are taken from one side as they are there, and values that settle conflicts.
         self.pins: dict[str, dict[str, Side]] = {}
-        self.given: dict[str, dict[tuple[str, str], Any]] = {}
+        self.new_values: dict[str, dict[tuple[str, str], Any]] = {}
         self.changes: Mapping[str, RowChanges] = self._compared()
         failpoints.hit("merge.compared")
 
@@ -226,8 +226,8 @@ class Combination:
             delta, merged = self._merged(type)
             if not delta.is_empty:
                 deltas[type.name] = delta
-            conflicts += [of_row(type, found) for found in merged.conflicts]
-            settled += [of_row(type, found) for found in merged.settled]
+            conflicts += [of_row(type, conflict) for conflict in merged.conflicts]
+            settled += [of_row(type, conflict) for conflict in merged.settled]
         return deltas, conflicts, settled
 
     def _merged(self, type: Type) -> tuple[TableDelta, Merged]:
@@ -249,7 +249,7 @@ class Combination:
             ours,
             self.settings,
             pins=pins,
-            given=self.given.get(type.name, {}),
+            new_values=self.new_values.get(type.name, {}),
             doubts=doubts,
         )
 
@@ -260,13 +260,14 @@ class Combination:
         """
         if not sides.is_exact or changes.addresses is None:
             return OurRows.of(self._looked_up(type, ids), ids, sides)
-        addresses, kept = kept_places(sides.base, sides.ours, changes.addresses)
+        addresses, stayed_put = kept_places(sides.base, sides.ours, changes.addresses)
         known = changes.before.select([*old_columns(type), ROW_ID])
         known = known.append_column(ROW_ADDRESS, as_arrow(addresses))
-        stayed = rows_where(known.select(old_schema(type).names), kept).cast(old_schema(type))
+        stayed = rows_where(known.select(old_schema(type).names), stayed_put).cast(old_schema(type))
         self.view.note(type.name, LookUp("id", stayed["id"].combine_chunks()))
         at = theirs_places(changes, ids)[0]
-        at = np.where((at >= 0) & kept[at], (np.cumsum(kept) - 1)[at], -1) if len(kept) else at
+        if len(stayed_put):
+            at = np.where((at >= 0) & stayed_put[at], (np.cumsum(stayed_put) - 1)[at], -1)
         same = np.ones(stayed.num_rows, bool)
         missing = at < 0
         if not missing.any():
@@ -290,8 +291,8 @@ class Combination:
 
     def _looked_up(self, type: Type, ids: pa.Array) -> pa.Table:
         schema = old_schema(type)
-        found = self.view.table(type.name).find("id", ids, old_columns(type))
-        return found.select(schema.names).cast(schema)
+        rows = self.view.table(type.name).find("id", ids, old_columns(type))
+        return rows.select(schema.names).cast(schema)
 
     def _with_pinned(self, type: Type, pins: Mapping[str, Side]) -> RowChanges:
         """The changes on their side, with rows that they left alone and that are asked for."""
@@ -315,8 +316,13 @@ class Combination:
         """Find all rules that the merged rows would break; types, then ids in their order."""
         order = {type.name: place for place, type in enumerate(self.view.catalog.tables())}
 
-        def place(found: Violation) -> tuple[Any, ...]:
-            return order[found.type or ""], found.id or "", found.rule, found.property or ""
+        def place(violation: Violation) -> tuple[Any, ...]:
+            return (
+                order[violation.type or ""],
+                violation.id or "",
+                violation.rule,
+                violation.property or "",
+            )
 
         self._others = {}
         conflicts: dict[Key, Conflict] = {}
@@ -329,19 +335,19 @@ class Combination:
 
     def _violations(self, deltas: Mapping[str, Change]) -> Sequence[Violation]:
         rows = {name: delta for name, delta in deltas.items() if isinstance(delta, TableDelta)}
-        found = self._checked(rows)
-        if "unique" in found.counts:
+        violations = self._checked(rows)
+        if "unique" in violations.counts:
             # The first row with a value keeps it: which one that is depends on the ids alone.
-            found = self._checked({name: _by_id(delta) for name, delta in rows.items()})
-        return found.found
+            violations = self._checked({name: _by_id(delta) for name, delta in rows.items()})
+        return violations.found
 
     def _checked(self, deltas: Mapping[str, TableDelta]) -> Violations:
-        found = Violations(most=sys.maxsize)
+        violations = Violations(most=sys.maxsize)
         # Files that are referred to already were allowed when that was written.
         known = {uri for delta in deltas.values() for uri in uris(delta)}
         allowed = (*self.view.repository.external_blobs, *sorted(known))
-        check_write(self.view.catalog, deltas, self.view.table, found, external_blobs=allowed)
-        return found
+        check_write(self.view.catalog, deltas, self.view.table, violations, external_blobs=allowed)
+        return violations
 
     _others: dict[Key, set[str]]
 
@@ -367,8 +373,8 @@ class Combination:
         if side == "theirs":
             return self.theirs.rows(type, ids)
         table = self.view.table(type.name)
-        found = table.find("id", ids, table_schema(type).names)
-        return as_change_rows(type, table.snapshot, found)
+        rows = table.find("id", ids, table_schema(type).names)
+        return as_change_rows(type, table.snapshot, rows)
 
     def _value(self, type: Type, id: str, property: str | None, side: str) -> Any:
         rows = self._rows(type, pa.array([id]), side).to_pylist()
@@ -392,7 +398,7 @@ class Combination:
         if choice is None:
             return False
         type = self.view.type(conflict.type)
-        if isinstance(choice, Given):
+        if isinstance(choice, NewValue):
             return self._give(type, conflict, choice)
         return any(
             self._pin(entities, choice) for entities in self._involved(type, conflict, choice)
@@ -405,18 +411,18 @@ class Combination:
             self.pins.setdefault(name, {}).setdefault(id, side)
         return sum(map(len, self.pins.values())) > before
 
-    def _give(self, type: Type, conflict: Conflict, choice: Given) -> bool:
-        given = self.given.setdefault(type.name, {})
+    def _give(self, type: Type, conflict: Conflict, choice: NewValue) -> bool:
+        new_values = self.new_values.setdefault(type.name, {})
         property = conflict.property
         is_one = property is not None and property in type.columns
         if property is None or not is_one or conflict.kind == "CardinalityViolation":
             raise UsageError(f"{conflict}: no value settles this; name `ours`, `theirs` or `base`")
         place = conflict.id, physical(property, type)
-        if place in given:
+        if place in new_values:
             return False
         typed = _typed(type, conflict.key, choice)
-        assert isinstance(typed, Given)
-        given[place] = typed.value
+        assert isinstance(typed, NewValue)
+        new_values[place] = typed.value
         if not self._is_changed(type, conflict.id):
             # A row that the merge would not touch.
             self.pins.setdefault(type.name, {}).setdefault(conflict.id, "ours")
@@ -468,7 +474,7 @@ def merged_rows(
     settings: Settling,
     *,
     pins: Mapping[str, Side],
-    given: Mapping[tuple[str, str], Any],
+    new_values: Mapping[tuple[str, str], Any],
     doubts: Doubts,
 ) -> tuple[TableDelta, Merged]:
     """Merge rows of one type: all of them, or all of some ids.
@@ -480,7 +486,7 @@ def merged_rows(
         our_rows: The rows of our side that have one of the `ids_to_merge`.
         settings: How it is done.
         pins: See `three_way`.
-        given: See `three_way`.
+        new_values: See `three_way`.
         doubts: See `three_way`.
     """
     at, same = our_rows.at, our_rows.same
@@ -499,7 +505,7 @@ def merged_rows(
         prefer=settings.prefer,
         choices=choices,
         pins=pins,
-        given=given,
+        new_values=new_values,
         doubts=doubts,
         unchanged=same[at] & (at >= 0) if len(same) else None,
     )
@@ -548,15 +554,15 @@ def _by_id(delta: TableDelta) -> TableDelta:
     )
 
 
-def of_row(type: Type, found: RowConflict) -> Conflict:
+def of_row(type: Type, conflict: RowConflict) -> Conflict:
     """A conflict of a row, in the words of users."""
-    property = found.column
+    property = conflict.column
     if isinstance(type, EdgeType) and property is not None:
         property = _USER_NAMES.get(property, property)
-    base, ours, theirs = (_named(type, v) for v in (found.base, found.ours, found.theirs))
-    text = describe(found.kind, type.name, found.id, property, ours, theirs)
-    kind: Any = found.kind
-    return Conflict(kind, _kind(type), type.name, found.id, property, base, ours, theirs, text)
+    base, ours, theirs = (_named(type, v) for v in (conflict.base, conflict.ours, conflict.theirs))
+    text = describe(conflict.kind, type.name, conflict.id, property, ours, theirs)
+    kind: Any = conflict.kind
+    return Conflict(kind, _kind(type), type.name, conflict.id, property, base, ours, theirs, text)
 
 
 def _kind(type: Type) -> Literal["node", "edge"]:
@@ -576,17 +582,17 @@ def _typed(type: Type, key: Key, choice: Choice) -> Choice:
     Raises:
         UsageError: The value does not fit.
     """
-    if not isinstance(choice, Given):
+    if not isinstance(choice, NewValue):
         return choice
     where = describe_key(key)
     property = key[3]
     if property is not None:
-        return Given(_typed_value(type, property, choice.value, where))
+        return NewValue(_typed_value(type, property, choice.value, where))
     if choice.value is None:
         return choice
     if not isinstance(choice.value, Mapping):
         raise UsageError(f"{where}: give a side, or a value with properties, or null for no entity")
-    return Given(
+    return NewValue(
         {
             physical(name, type): _typed_value(type, name, value, f"{where}, `{name}`")
             for name, value in choice.value.items()
@@ -636,9 +642,9 @@ def _blob_values(
 
 def uris(delta: TableDelta) -> set[str]:
     """The files elsewhere that blobs of a delta refer to."""
-    found: set[str] = set()
+    addresses: set[str] = set()
     for property in delta.type.stored_properties:
         if property.type.is_blob:
             uris = pc.struct_field(delta.rows[property.name].combine_chunks(), "uri")
-            found.update(pc.unique(uris).drop_null().to_pylist())
-    return found
+            addresses.update(pc.unique(uris).drop_null().to_pylist())
+    return addresses

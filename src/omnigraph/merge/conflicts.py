@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from omnigraph.errors import MergeConflicts, NotFound, UsageError
 from omnigraph.language.values import show, to_json
-from omnigraph.merge.three_way import SIDES, Choice, Given
+from omnigraph.merge.three_way import SIDES, Choice, NewValue
 
 ConflictKind = Literal[
     "DivergentInsert",
@@ -115,8 +115,8 @@ def write_resolutions(path: str | os.PathLike[str], conflicts: Iterable[Conflict
     """Write conflicts to a YAML file in which they can be settled, for `read_resolutions`."""
     import yaml
 
-    found = [{**conflict.to_dict(), "resolution": None} for conflict in conflicts]
-    text = yaml.safe_dump({"conflicts": found}, sort_keys=False, allow_unicode=True)
+    entries = [{**conflict.to_dict(), "resolution": None} for conflict in conflicts]
+    text = yaml.safe_dump({"conflicts": entries}, sort_keys=False, allow_unicode=True)
     Path(path).write_text(_HEAD + text, encoding="utf-8")
 
 
@@ -144,7 +144,7 @@ def read_resolutions(
             f"resolutions are a file or a list of conflicts, not {show(source)};"
             " see `write_resolutions`"
         )
-    found: dict[Key, Choice] = {}
+    choices: dict[Key, Choice] = {}
     for number, entry in enumerate(entries, 1):
         where = f"{place}conflict {number}"
         if not isinstance(entry, Mapping):
@@ -153,9 +153,9 @@ def read_resolutions(
         if choice is None:
             continue
         key = _key(entry, where)
-        if found.setdefault(key, choice) != choice:
+        if choices.setdefault(key, choice) != choice:
             raise UsageError(f"{where}: {describe_key(key)} has another resolution already")
-    return found
+    return choices
 
 
 def describe_key(key: Key) -> str:
@@ -203,14 +203,14 @@ def _key(entry: Mapping[str, Any], where: str) -> Key:
     return kind, entry["type"], entry["id"], property
 
 
-def _choice(given: Any, where: str) -> Choice | None:
-    if given is None or (isinstance(given, str) and given in SIDES):
-        choice: Choice | None = given
+def _choice(resolution: Any, where: str) -> Choice | None:
+    if resolution is None or (isinstance(resolution, str) and resolution in SIDES):
+        choice: Choice | None = resolution
         return choice
-    if isinstance(given, Mapping) and set(given) == {"value"}:
-        return Given(given["value"])
+    if isinstance(resolution, Mapping) and set(resolution) == {"value"}:
+        return NewValue(resolution["value"])
     raise UsageError(
-        f"{where}: a resolution is `base`, `ours`, `theirs` or {{value: …}}, not {show(given)}"
+        f"{where}: a resolution is `base`, `ours`, `theirs` or {{value: …}}, not {show(resolution)}"
     )
 
 

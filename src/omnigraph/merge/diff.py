@@ -157,12 +157,12 @@ class Diff:
 
     def summary(self) -> DiffSummary:
         """How many nodes and edges of each type have changed."""
-        found = []
+        summaries = []
         for part in self.columns():
             operations = part.operations.to_pylist()
             counts = [operations.count(operation) for operation in OPERATIONS]
-            found.append(TypeSummary(part.kind, part.type, *counts))
-        return DiffSummary(tuple(found))
+            summaries.append(TypeSummary(part.kind, part.type, *counts))
+        return DiffSummary(tuple(summaries))
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,23 +262,23 @@ def entity_changes(part: ColumnChanges) -> Iterator[EntityChange]:
             )
 
 
-def _texts(given: Collection[str] | None) -> tuple[str, ...] | None:
+def _texts(names: Collection[str] | None) -> tuple[str, ...] | None:
     """What a filter names; one name may stand alone."""
-    if given is None:
+    if names is None:
         return None
-    return (given,) if isinstance(given, str) else tuple(given)
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
-def _one_of(what: str, given: Collection[str] | None, known: Sequence[Any]) -> tuple[Any, ...]:
-    given = _texts(given)
-    for each in given or ():
+def _one_of(what: str, names: Collection[str] | None, known: Sequence[Any]) -> tuple[Any, ...]:
+    names = _texts(names)
+    for each in names or ():
         if each not in known:
             raise UsageError(f"`{each}` is no {what}; there are {', '.join(known)}")
-    return tuple(known) if given is None else tuple(each for each in known if each in given)
+    return tuple(known) if names is None else tuple(each for each in known if each in names)
 
 
-def _known_types(catalog: Catalog, given: Collection[str] | None) -> tuple[str, ...] | None:
-    chosen = _texts(given)
+def _known_types(catalog: Catalog, types: Collection[str] | None) -> tuple[str, ...] | None:
+    chosen = _texts(types)
     if chosen is None:
         return None
     names = [type.name for type in catalog.tables()]

@@ -99,12 +99,12 @@ def entity_history(
         raise UsageError(f"limit is 0 or more, not {limit}")
     type = type_named(repository, name)
     with head_state(repository, branch) as state:
-        found = steps(state, type, id)
-        first = next(found, None)
+        newest_first = steps(state, type, id)
+        first = next(newest_first, None)
         if first is None:
             raise never_there(state, type, id)
         more = None if limit is None else max(0, limit - 1)
-        return [_version(type, step) for step in [first, *islice(found, more)][:limit]]
+        return [_version(type, step) for step in [first, *islice(newest_first, more)][:limit]]
 
 
 def never_there(state: GraphState, type: Type, id: str) -> NotFound:
@@ -236,17 +236,17 @@ class _Walk:
         current: _Row | None = row
         below = row.version
         while current is not None:
-            made = self._made_by(current, below)
-            if made is None:
+            written_by = self._written_by(current, below)
+            if written_by is None:
                 return
-            publication, below = made
+            publication, below = written_by
             before = self._before(current, publication, below)
             if before is None or changed_columns(self._type, before.values, current.values):
                 values = None if before is None else before.values
                 yield Step(publication.commit, values, current.values), below
             current = before
 
-    def _made_by(self, row: _Row, below: int) -> tuple[Publication, int] | None:
+    def _written_by(self, row: _Row, below: int) -> tuple[Publication, int] | None:
         """The newest publication that may have written a row, and the version before it."""
         # Rows that are new in a write of many come in a version that is not published itself.
         for publication in self._publications.until(min(below, row.updated + 1)):
@@ -257,11 +257,11 @@ class _Walk:
 
     def _before(self, row: _Row, publication: Publication, version: int) -> _Row | None:
         """The row of the entity in the version before a publication."""
-        found = self._row(version, row.id)
-        if found is None and publication.may_delete:
+        earlier = self._row(version, row.id)
+        if earlier is None and publication.may_delete:
             # Another row may have been in its place.
-            found = self._find(version)
-        return found
+            earlier = self._find(version)
+        return earlier
 
     def _last_deleted(self, version: int) -> tuple[Step, _Row] | None:
         """The last time that the entity was deleted, up to a version in which it is not there."""
@@ -281,12 +281,12 @@ class _Walk:
     @cached_property
     def _spans(self) -> list[Span]:
         """The branches of the table that have its versions, newest first."""
-        ref, until, found = self._table.ref, self._table.version, []
+        ref, until, spans = self._table.ref, self._table.version, []
         while ref.branch is not None:
             parent, forked_at = self._state.repository.tables.origin(ref)
-            found.append(Span(ref.branch, forked_at, until))
+            spans.append(Span(ref.branch, forked_at, until))
             ref, until = parent, forked_at
-        return [*found, Span(None, 0, until)]
+        return [*spans, Span(None, 0, until)]
 
     # --- looking at one version ---
 

@@ -145,12 +145,12 @@ class Feed:
                 "pass start (`now`, `beginning` or `after:` with a commit) or the cursor of the"
                 " page before"
             )
-        made: list[CommitChanges] = []
+        commits: list[CommitChanges] = []
         for commit in self._commits(seen, position):
             place = position.place if commit.id == position.commit else None
             part = self._part(seen, commit, wanted, place, limit)
             if part.changes:
-                made.append(part)
+                commits.append(part)
                 limit -= len(part.changes)
             if not part.is_complete:
                 last = part.changes[-1]
@@ -161,7 +161,7 @@ class Feed:
                 break
         _confirm(self._repository, seen)
         has_more = position != Position(seen.head)
-        return ChangePage(tuple(made), write_cursor(origin, position), has_more)
+        return ChangePage(tuple(commits), write_cursor(origin, position), has_more)
 
     def baseline(self, branch: str, wanted: ChangeFilter) -> Baseline:
         """All entities of a branch, and the cursor after them; see `Graph.baseline`."""
@@ -229,17 +229,17 @@ class Feed:
             if place[0] not in names:
                 raise gap(seen.name, f"the type {place[0]} is gone")
             types = types[names.index(place[0]) :]
-        found: list[EntityChange] = []
+        changes: list[EntityChange] = []
         with _gaps(seen, old, new):
             for type in types:
                 after = place[1] if place is not None and type.name == place[0] else None
-                first = limit - len(found) + 1
+                first = limit - len(changes) + 1
                 key = (seen.epoch, commit.id, type.name)
                 for change in self._changes(key, type, old, new, wanted, after, first):
-                    if len(found) == limit:
-                        return CommitChanges(commit, tuple(found), False)
-                    found.append(change)
-        return CommitChanges(commit, tuple(found), True)
+                    if len(changes) == limit:
+                        return CommitChanges(commit, tuple(changes), False)
+                    changes.append(change)
+        return CommitChanges(commit, tuple(changes), True)
 
     def _changes(
         self,

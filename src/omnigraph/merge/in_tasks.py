@@ -95,7 +95,7 @@ class InTasks(Combination):
         self._changed = {part.type.name: part for part in changed}
         #: By type and bucket, the task and what came of it.
         self._tasks: dict[tuple[str, int], BucketTask] = {}
-        self._made: dict[tuple[str, int], MergedBucket] = {}
+        self._buckets: dict[tuple[str, int], MergedBucket] = {}
         self.more_settled = 0
         sizes = work.sizes
         rows = sum(part.rows for part in changed)
@@ -144,8 +144,8 @@ class InTasks(Combination):
         tasks: list[DivideTask] = []
         for name, part in self._changed.items():
             for number, (one, other) in enumerate(part.route.steps):
-                found = portions(one.snapshot(part.type), other.snapshot(part.type), sizes.portion)
-                tasks += [DivideTask(self._site, name, number, portion) for portion in found]
+                parts = portions(one.snapshot(part.type), other.snapshot(part.type), sizes.portion)
+                tasks += [DivideTask(self._site, name, number, portion) for portion in parts]
             if self._site.plans[name].divides_ours:
                 table = self.view.table(name).snapshot
                 tasks += [
@@ -172,7 +172,7 @@ class InTasks(Combination):
 
     def _divided_overlays(self) -> dict[tuple[str, int], tuple[str, str]]:
         """Keep the rows of the base that are in no commit, by buckets."""
-        found: dict[tuple[str, int], tuple[str, str]] = {}
+        overlays: dict[tuple[str, int], tuple[str, str]] = {}
         for name, overlay in self.base.overlay.items():
             buckets = self._site.plans[name].buckets
             parts = [dict(in_buckets(rows, buckets)) for rows in (overlay.before, overlay.after)]
@@ -183,8 +183,8 @@ class InTasks(Combination):
                         parts, (overlay.before[:0], overlay.after[:0]), strict=True
                     )
                 )
-                found[name, bucket] = before, after
-        return found
+                overlays[name, bucket] = before, after
+        return overlays
 
     def _doubtful_buckets(self) -> list[tuple[str, int]]:
         return [
@@ -209,13 +209,13 @@ class InTasks(Combination):
             self._overlays.get(key),
             mine(self.base.doubts.get(name, {})),
             mine(self.pins.get(name, {})),
-            mine(self.given.get(name, {})),
+            mine(self.new_values.get(name, {})),
         )
 
     def _rows_merged(self) -> tuple[Mapping[str, Change], list[Conflict], list[Conflict]]:
         """Merge the buckets that are new, and those of which more is settled than before."""
-        todo = [key for key in self._tasks if key not in self._made]
-        for entries in (self.pins, self.given):
+        todo = [key for key in self._tasks if key not in self._buckets]
+        for entries in (self.pins, self.new_values):
             for name, of_type in entries.items():
                 for bucket in _by_bucket(of_type, self._site.plans[name].buckets):
                     task = self._task(name, bucket)
@@ -224,30 +224,30 @@ class InTasks(Combination):
                         todo.append((name, bucket))
         todo = list(dict.fromkeys(todo))
         for key in todo:
-            if key in self._made:
-                self._work.delete(self._place(key[0]), self._made[key].files)
+            if key in self._buckets:
+                self._work.delete(self._place(key[0]), self._buckets[key].files)
         tasks = [self._tasks[key] for key in todo]
-        made = self._engine.map(merge_bucket, tasks, "merging", self._work.progress)
-        for key, one in zip(todo, made, strict=True):
-            self._made[key] = one
+        merged_now = self._engine.map(merge_bucket, tasks, "merging", self._work.progress)
+        for key, one in zip(todo, merged_now, strict=True):
+            self._buckets[key] = one
             self._work.note_files(self._place(key[0]), one.files)
         failpoints.hit("tasks.merged")
-        conflicts = self._listed(lambda made: made.conflicts)
-        total = sum(made.conflict_count for made in self._made.values())
+        conflicts = self._listed(lambda merged: merged.conflicts)
+        total = sum(merged.conflict_count for merged in self._buckets.values())
         if total > MOST_LISTED:
             raise _too_many(total, conflicts)
-        settled = self._listed(lambda made: made.settled)
-        self.more_settled = sum(m.settled_count for m in self._made.values()) - len(settled)
+        settled = self._listed(lambda merged: merged.settled)
+        self.more_settled = sum(m.settled_count for m in self._buckets.values()) - len(settled)
         return self._changes(), conflicts, settled
 
     def _place(self, name: str) -> TableRef:
         return self._site.site.tables[name].ref
 
     def _of_type(self, name: str) -> list[MergedBucket]:
-        return [made for (type, _), made in sorted(self._made.items()) if type == name]
+        return [merged for (type, _), merged in sorted(self._buckets.items()) if type == name]
 
     def _changes(self) -> Mapping[str, Change]:
-        found: dict[str, Change] = {}
+        changes: dict[str, Change] = {}
         for type in self.view.catalog.tables():
             parts = self._of_type(type.name)
             if not parts:
@@ -257,7 +257,7 @@ class InTasks(Combination):
             new = sum(part.new for part in parts)
             if not (new or len(replaced) or len(removed)):
                 continue
-            found[type.name] = BulkChange(
+            changes[type.name] = BulkChange(
                 [file for part in parts for file in part.files],
                 replaced,
                 False,
@@ -265,9 +265,11 @@ class InTasks(Combination):
                 TableOutcome(new, len(replaced), len(removed)),
                 removed,
             )
-        return found
+        return changes
 
-    def _listed(self, found: Callable[[MergedBucket], Sequence[RowConflict]]) -> list[Conflict]:
+    def _listed(
+        self, conflicts_of: Callable[[MergedBucket], Sequence[RowConflict]]
+    ) -> list[Conflict]:
         """Conflicts of all buckets: types, then ids and columns in their order."""
         listed: list[Conflict] = []
         for type in self.view.catalog.tables():
@@ -276,17 +278,17 @@ class InTasks(Combination):
             def place(one: RowConflict, columns: Sequence[str] = columns) -> tuple[str, int]:
                 return one.id, -1 if one.column is None else columns.index(one.column)
 
-            every = [one for part in self._of_type(type.name) for one in found(part)]
+            every = [one for part in self._of_type(type.name) for one in conflicts_of(part)]
             every.sort(key=place)
             listed += [of_row(type, one) for one in every[: MOST_LISTED - len(listed)]]
         return listed
 
     def _is_changed(self, type: Type, id: str) -> bool:
         (bucket,) = _by_bucket({id: None}, self._site.plans[type.name].buckets)
-        made = self._made.get((type.name, bucket))
-        if made is None or made.ids is None:
+        merged = self._buckets.get((type.name, bucket))
+        if merged is None or merged.ids is None:
             return False
-        ids = unpacked(self._site.site.get(made.ids, bytes))["id"]
+        ids = unpacked(self._site.site.get(merged.ids, bytes))["id"]
         return bool(pc.is_in(pa.scalar(id), ids.combine_chunks()).as_py())
 
     # --- rules ---
@@ -294,22 +296,22 @@ class InTasks(Combination):
     def _violations(self, deltas: Mapping[str, Change]) -> Sequence[Violation]:
         most = MOST_LISTED + 1
         site = self._site.site
-        kept: dict[int, list[str]] = {}
-        for made in self._made.values():
-            for bucket, path in made.keys.items():
-                kept.setdefault(bucket, []).append(path)
-        tasks = [RulesTask(site, tuple(kept[bucket]), most) for bucket in sorted(kept)]
+        paths: dict[int, list[str]] = {}
+        for merged in self._buckets.values():
+            for bucket, path in merged.keys.items():
+                paths.setdefault(bucket, []).append(path)
+        tasks = [RulesTask(site, tuple(paths[bucket]), most) for bucket in sorted(paths)]
         checked = self._engine.map(check_keys, tasks, "checking", self._work.progress)
-        found = [each for made in self._made.values() for each in made.violations]
-        found += [each for one in checked for each in one.found]
-        total = sum(made.violation_count for made in self._made.values())
+        violations = [each for merged in self._buckets.values() for each in merged.violations]
+        violations += [each for one in checked for each in one.violations]
+        total = sum(merged.violation_count for merged in self._buckets.values())
         total += sum(one.count for one in checked)
         located, more = self._located(checked, most)
         if total + more > MOST_LISTED:
             raise _too_many(total + more, ())
-        self._note_reads(kept)
+        self._note_reads(paths)
         failpoints.hit("tasks.checked")
-        return [*found, *located]
+        return [*violations, *located]
 
     def _located(self, checked: Sequence[CheckedKeys], most: int) -> tuple[list[Violation], int]:
         """The edges at nodes that are missing."""
@@ -320,20 +322,24 @@ class InTasks(Combination):
         if not missing:
             return [], 0
         tasks = [
-            LocateTask(self._site.site, name, made.edges, missing, most)
-            for (name, _), made in sorted(self._made.items())
-            if made.edges is not None
+            LocateTask(self._site.site, name, merged.edges, missing, most)
+            for (name, _), merged in sorted(self._buckets.items())
+            if merged.edges is not None
         ]
-        found = self._engine.map(locate_edges, tasks, "finding edges", self._work.progress)
-        return [each for part, _ in found for each in part], sum(count for _, count in found)
+        located = self._engine.map(locate_edges, tasks, "finding edges", self._work.progress)
+        return [each for part, _ in located for each in part], sum(count for _, count in located)
 
-    def _note_reads(self, kept: Mapping[int, Sequence[str]]) -> None:
+    def _note_reads(self, paths: Mapping[int, Sequence[str]]) -> None:
         """Note what tasks have read of our tables, for the case that others write meanwhile."""
         site = self._site.site
-        for name in dict.fromkeys(name for name, _ in self._made):
-            ids = {b: made.ids for (n, b), made in self._made.items() if n == name and made.ids}
+        for name in dict.fromkeys(name for name, _ in self._buckets):
+            ids = {
+                b: merged.ids
+                for (n, b), merged in self._buckets.items()
+                if n == name and merged.ids
+            }
             self.view.note(name, IdsRead(site, self._site.plans[name].buckets, ids))
-        for name, read in reads_of_checks(site, kept):
+        for name, read in reads_of_checks(site, paths):
             self.view.note(name, read)
 
 

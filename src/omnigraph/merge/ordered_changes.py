@@ -56,13 +56,13 @@ class TouchedRows:
     def of(self, ops: Collection[Operation]) -> TouchedRows:
         """Those that may have been inserted, updated or deleted."""
         kinds = np.where(~self.had, 0, np.where(self.has, 1, 2))
-        kept = np.isin(kinds, [OPERATIONS.index(each) for each in ops])
+        is_wanted = np.isin(kinds, [OPERATIONS.index(each) for each in ops])
         return TouchedRows(
-            self.ids.filter(pa.array(kept)),
-            self.before[kept],
-            self.had[kept],
-            self.after[kept],
-            self.has[kept],
+            self.ids.filter(pa.array(is_wanted)),
+            self.before[is_wanted],
+            self.had[is_wanted],
+            self.after[is_wanted],
+            self.has[is_wanted],
         )
 
 
@@ -74,9 +74,9 @@ def touched_rows(old: TableSnapshot | None, new: TableSnapshot | None) -> Touche
         new: A later version of the same table, or of a fork of it.
     """
     if old is not None and new is not None:
-        found = changes_between(old, new, ["id"])
-        before, before_row_ids = found.before["id"], found.before_row_ids
-        after, after_row_ids = found.after["id"], found.after_row_ids
+        differing = changes_between(old, new, ["id"])
+        before, before_row_ids = differing.before["id"], differing.before_row_ids
+        after, after_row_ids = differing.after["id"], differing.after_row_ids
     else:
         before, before_row_ids = _all_ids(old)
         after, after_row_ids = _all_ids(new)
@@ -132,21 +132,21 @@ def all_rows(type: NodeType | EdgeType, table: TableSnapshot) -> Iterator[Entity
 def _rows(type: NodeType | EdgeType, table: TableSnapshot | None, row_ids: RowIds) -> pa.Table:
     if table is None or not len(row_ids):
         return change_schema(type).empty_table()
-    found = table.take(row_ids.tolist(), table_schema(type).names)
-    return as_change_rows(type, table, found.append_column(ROW_ID, pa.array(row_ids)))
+    rows = table.take(row_ids.tolist(), table_schema(type).names)
+    return as_change_rows(type, table, rows.append_column(ROW_ID, pa.array(row_ids)))
 
 
 def _all_ids(table: TableSnapshot | None) -> tuple[pa.ChunkedArray, RowIds]:
     if table is None:
         return pa.chunked_array([], pa.utf8()), np.zeros(0, np.uint64)
-    found = table.read(["id"], places=True)
-    return found["id"], as_numpy(found[ROW_ID]).astype(np.uint64, copy=False)
+    rows = table.read(["id"], places=True)
+    return rows["id"], as_numpy(rows[ROW_ID]).astype(np.uint64, copy=False)
 
 
-def _aligned(ids: pa.Array, found: pa.ChunkedArray, row_ids: RowIds) -> tuple[RowIds, Bools]:
+def _aligned(ids: pa.Array, known_ids: pa.ChunkedArray, row_ids: RowIds) -> tuple[RowIds, Bools]:
     """Row ids in the order of entity ids, and which of them there are."""
-    at = pc.index_in(ids, value_set=found.combine_chunks())
-    there = np.asarray(at.is_valid().to_numpy(zero_copy_only=False), bool)
+    at = pc.index_in(ids, value_set=known_ids.combine_chunks())
+    is_known = np.asarray(at.is_valid().to_numpy(zero_copy_only=False), bool)
     aligned = np.zeros(len(ids), np.uint64)
-    aligned[there] = row_ids[as_numpy(at.drop_null())]
-    return aligned, there
+    aligned[is_known] = row_ids[as_numpy(at.drop_null())]
+    return aligned, is_known

@@ -103,8 +103,8 @@ def places(ids: pa.Array, rows: pa.Table) -> Places:
         return np.arange(len(ids))
     if not len(ids) or not len(known):
         return np.full(len(ids), -1)
-    found = pc.fill_null(pc.index_in(ids, value_set=known), -1)
-    return as_numpy(found).astype(np.int64)
+    at = pc.fill_null(pc.index_in(ids, value_set=known), -1)
+    return as_numpy(at).astype(np.int64)
 
 
 def taken(column: pa.ChunkedArray, at: Places) -> pa.ChunkedArray:
@@ -142,12 +142,12 @@ def net(
         return RowChanges(before, after, matches=at)
     was, now = np.flatnonzero(both), at[both]
     differs = {name: unequal(taken(before[name], was), taken(after[name], now)) for name in columns}
-    kept = np.any(list(differs.values()), axis=0) if differs else np.zeros(len(was), bool)
+    differing = np.any(list(differs.values()), axis=0) if differs else np.zeros(len(was), bool)
     if keep:
         ids = _array(before["id"]).filter(as_arrow(both))
-        kept |= as_numpy(pc.is_in(ids, value_set=pa.array(list(keep), pa.utf8())))
+        differing |= as_numpy(pc.is_in(ids, value_set=pa.array(list(keep), pa.utf8())))
     kept_before, kept_after = np.ones(before.num_rows, bool), np.ones(after.num_rows, bool)
-    kept_before[both] = kept_after[now] = kept
+    kept_before[both] = kept_after[now] = differing
     place_after = np.cumsum(kept_after) - 1
     return RowChanges(
         rows_where(before, kept_before),
@@ -187,9 +187,9 @@ def composed(first: RowChanges, second: RowChanges) -> RowChanges:
 
 def _scattered(values: Bools, at: Places, count: int) -> Bools:
     """A longer column with some values at their places; False elsewhere."""
-    found = np.zeros(count, bool)
-    found[at] = values
-    return found
+    scattered = np.zeros(count, bool)
+    scattered[at] = values
+    return scattered
 
 
 def _array(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -26,13 +26,13 @@ SIDES: tuple[Side, ...] = ("ours", "theirs", "base")
 _OURS, _THEIRS, _BASE, _GIVEN = range(4)
 
 
-class Given(Struct, frozen=True):
+class NewValue(Struct, frozen=True):
     """A value in place of those of the three sides; of a whole row, by column; None is no row."""
 
     value: Any
 
 
-Choice = Side | Given
+Choice = Side | NewValue
 
 
 class RowConflict(Struct, frozen=True):
@@ -86,7 +86,7 @@ def three_way(
     prefer: Side | None = None,
     choices: Mapping[tuple[str, str | None], Choice] | None = None,
     pins: Mapping[str, Side] | None = None,
-    given: Mapping[tuple[str, str], Any] | None = None,
+    new_values: Mapping[tuple[str, str], Any] | None = None,
     doubts: Mapping[str, frozenset[str] | None] | None = None,
     unchanged: Bools | None = None,
 ) -> Merged:
@@ -100,7 +100,7 @@ def three_way(
         prefer: The side that wins conflicts without a choice of their own.
         choices: How single conflicts are settled, by id and column.
         pins: Ids of rows that are taken from one side as they are there.
-        given: Values in place of those of all sides, by id and column, in rows that are merged.
+        new_values: Values in place of those of all sides, by id and column, in merged rows.
         doubts: Ids of rows of which nobody can tell what the base was, in some columns, or in all
             (None): both sides count as changed.
         unchanged: Which of the `ids_to_merge` are of rows that are known to be on our side as they
@@ -119,7 +119,7 @@ def three_way(
         else:
             merge.choose(cell, conflict.column, choice)
             settled.append(conflict)
-    merge.give(given or {})
+    merge.set_values(new_values or {})
     rows, at, removed = merge.outcome()
     return Merged(rows, at, removed, tuple(open_conflicts), tuple(settled))
 
@@ -165,13 +165,13 @@ class _Merge:
             at_base = self.at[_BASE][self.unchanged]
             assert (at_base >= 0).all(), "a row of the base is not there"
             self.at[_OURS][self.unchanged] = at_base + ours.num_rows
-        self.there = [at >= 0 for at in self.at]
+        self.exists = [at >= 0 for at in self.at]
         self.doubtful = {name: np.zeros(count, bool) for name in columns}
         self.whole_doubt = np.zeros(count, bool)
         #: Which side a column is taken from, and which side says if there is a row.
         self.picks = {name: np.zeros(count, np.int8) for name in columns}
-        self.present = self.there[_OURS].copy()
-        self.given: dict[tuple[int, str], Any] = {}
+        self.present = self.exists[_OURS].copy()
+        self.new_values: dict[tuple[int, str], Any] = {}
 
     def doubt(self, doubts: Mapping[str, frozenset[str] | None]) -> None:
         for place, id in self._places(doubts):
@@ -182,7 +182,7 @@ class _Merge:
 
     def compare(self, granularity: Granularity) -> None:
         """Find what each side has changed, and take over what only theirs has."""
-        has_ours, has_theirs, has_base = self.there
+        has_ours, has_theirs, has_base = self.exists
         # Only rows that are on two sides are compared; nobody asks about others.
         changed_ours, changed_theirs, self.differs = {}, {}, {}
         for name in self.columns:
@@ -217,12 +217,12 @@ class _Merge:
         deleted = gone & has_base & ~any_ours
         self._take(inserted, _THEIRS)
         self._take(deleted, _THEIRS)
-        kept = gone & (any_ours & has_base | self.whole_doubt)
+        kept_by_ours = gone & (any_ours & has_base | self.whole_doubt)
         lost = has_theirs & ~has_ours & (has_base & any_theirs | self.whole_doubt)
-        self.delete_vs_update = kept | lost
+        self.delete_vs_update = kept_by_ours | lost
 
     def pin(self, pins: Mapping[str, Side]) -> Bools:
-        """Take rows from one side; gives which."""
+        """Take rows from one side; returns which."""
         pinned = np.zeros(len(self.ids), bool)
         for place, id in self._places(pins):
             pinned[place] = True
@@ -231,14 +231,14 @@ class _Merge:
 
     def conflicts(self, granularity: Granularity, settled: Bools) -> list[tuple[RowConflict, int]]:
         """All conflicts in the order of ids and columns, each with the place of its row."""
-        found: list[tuple[int, int, RowConflict]] = []
+        conflicts: list[tuple[int, int, RowConflict]] = []
         whole = np.flatnonzero((self.rows_divergent | self.delete_vs_update) & ~settled)
         if len(whole):
             ids = self.ids.take(pa.array(whole)).to_pylist()
             sides = [self._rows(side, whole) for side in (_BASE, _OURS, _THEIRS)]
             for place, id, *values in zip(whole.tolist(), ids, *sides, strict=True):
                 kind = "DeleteVsUpdate" if self.delete_vs_update[place] else self._kind(place)
-                found.append((place, -1, RowConflict(kind, id, None, *values)))
+                conflicts.append((place, -1, RowConflict(kind, id, None, *values)))
         for order, name in enumerate(self.columns):
             at = np.flatnonzero(self.divergent[name] & ~settled)
             if not len(at):
@@ -251,49 +251,49 @@ class _Merge:
             cells = zip(*values, strict=True)
             for place, id, cell in zip(at.tolist(), ids, cells, strict=True):
                 conflict = RowConflict(self._kind(place), id, name, *cell)
-                found.append((place, order, conflict))
-        found.sort(key=lambda item: (item[2].id, item[1]))
-        return [(conflict, place) for place, _, conflict in found]
+                conflicts.append((place, order, conflict))
+        conflicts.sort(key=lambda item: (item[2].id, item[1]))
+        return [(conflict, place) for place, _, conflict in conflicts]
 
     def choose(self, place: int, column: str | None, choice: Choice) -> None:
         """Settle a conflict."""
         at = np.array([place])
-        if isinstance(choice, Given):
+        if isinstance(choice, NewValue):
             if column is not None:
-                self.given[place, column] = choice.value
+                self.new_values[place, column] = choice.value
             elif choice.value is None:
                 self.present[at] = False
             else:
-                if not self.there[_OURS][place]:
+                if not self.exists[_OURS][place]:
                     self._take(at, _THEIRS)
                 self.present[at] = True
-                self.given.update({(place, name): v for name, v in choice.value.items()})
+                self.new_values.update({(place, name): v for name, v in choice.value.items()})
         elif column is None:
             self._take(at, SIDES.index(choice))
         else:
             self.picks[column][at] = SIDES.index(choice)
 
-    def give(self, given: Mapping[tuple[str, str], Any]) -> None:
+    def set_values(self, new_values: Mapping[tuple[str, str], Any]) -> None:
         """Put values in the place of those of all sides."""
-        for place, id in self._places({id: None for id, _ in given}):
-            values = {column: value for (of, column), value in given.items() if of == id}
-            self.given.update({(place, column): value for column, value in values.items()})
+        for place, id in self._places({id: None for id, _ in new_values}):
+            values = {column: value for (of, column), value in new_values.items() if of == id}
+            self.new_values.update({(place, column): value for column, value in values.items()})
 
     def outcome(self) -> tuple[pa.Table, Places, pa.Array]:
         """The rows that our side has to have, where, and the ids of those that it has to lose."""
-        removed = self.there[_OURS] & ~self.present
-        written = self.present & ~self.there[_OURS]
+        removed = self.exists[_OURS] & ~self.present
+        written = self.present & ~self.exists[_OURS]
         for name in self.columns:
             moved = self.present & (self.picks[name] == _THEIRS) & self.differs[name]
             to_base = self.present & (self.picks[name] == _BASE)
             if to_base.any():
                 moved |= self._unequal(name, _OURS, _BASE, to_base & ~self.unchanged)
                 # What was not there had no value.
-                new = np.flatnonzero(to_base & self.there[_OURS] & ~self.there[_BASE])
+                new = np.flatnonzero(to_base & self.exists[_OURS] & ~self.exists[_BASE])
                 mine = taken(self.sides[_OURS][name], self.at[_OURS][new])
                 moved[new] = as_numpy(mine.is_valid())
             written |= moved
-        for (place, name), value in self.given.items():
+        for (place, name), value in self.new_values.items():
             # A value that is there already is nothing to write.
             at = self.at[_OURS][place : place + 1]
             mine = taken(self.sides[_OURS][name], at)
@@ -317,55 +317,57 @@ class _Merge:
             chunks += values.chunks
             start += len(values)
         column = taken(pa.chunked_array(chunks, self.sides[_OURS][name].type), at)
-        given = {place: value for (place, of), value in self.given.items() if of == name}
-        if given:
+        replacements = {
+            place: value for (place, of), value in self.new_values.items() if of == name
+        }
+        if replacements:
             order = {place: i for i, place in enumerate(rows.tolist())}
-            values = {order[place]: v for place, v in given.items() if place in order}
+            values = {order[place]: v for place, v in replacements.items() if place in order}
             column = _replaced(column, values)
         return column
 
     def _take(self, places: Bools | npt.NDArray[np.int64], side: int) -> None:
         """Take whole rows from a side, or have none if it has none."""
-        self.present[places] = self.there[side][places]
+        self.present[places] = self.exists[side][places]
         for name in self.columns:
             self.picks[name][places] = side
 
     def _unequal(self, name: str, one: int, other: int, where: Bools | None = None) -> Bools:
         """In which rows two sides have different values; not in those that one of them lacks."""
-        both = self.there[one] & self.there[other]
+        both = self.exists[one] & self.exists[other]
         rows = np.flatnonzero(both if where is None else both & where)
-        found = np.zeros(len(self.ids), bool)
+        differs = np.zeros(len(self.ids), bool)
         if len(rows):
             left, right = (
                 taken(self.sides[side][name], self.at[side][rows]) for side in (one, other)
             )
-            found[rows] = unequal(left, right)
-        return found
+            differs[rows] = unequal(left, right)
+        return differs
 
     def _changed_theirs(self, name: str) -> Bools:
         """In which rows their side has another value than the base."""
         if self.known is None:
             return self._unequal(name, _THEIRS, _BASE)
-        found = np.zeros(len(self.ids), bool)
-        there = self.there[_THEIRS]
-        found[there] = self.known[name][self.at[_THEIRS][there]]
-        return found
+        differs = np.zeros(len(self.ids), bool)
+        exists = self.exists[_THEIRS]
+        differs[exists] = self.known[name][self.at[_THEIRS][exists]]
+        return differs
 
     def _any(self, columns: Mapping[str, Bools]) -> Bools:
-        found = np.zeros(len(self.ids), bool)
+        any_column = np.zeros(len(self.ids), bool)
         for each in columns.values():
-            found |= each
-        return found
+            any_column |= each
+        return any_column
 
     def _kind(self, place: int) -> str:
-        return "DivergentUpdate" if self.there[_BASE][place] else "DivergentInsert"
+        return "DivergentUpdate" if self.exists[_BASE][place] else "DivergentInsert"
 
     def _rows(self, side: int, places: Places) -> list[dict[str, Any] | None]:
         """Whole rows of a side; None where it has none."""
-        at, there = self.at[side][places], self.there[side][places].tolist()
+        at, exists = self.at[side][places], self.exists[side][places].tolist()
         columns = {name: taken(self.sides[side][name], at) for name in self.columns}
         rows = pa.table(columns).to_pylist() if columns else [{}] * len(places)
-        return [row if is_there else None for row, is_there in zip(rows, there, strict=True)]
+        return [row if is_there else None for row, is_there in zip(rows, exists, strict=True)]
 
     def _places(self, wanted: Mapping[str, Any]) -> list[tuple[int, str]]:
         if not wanted:
