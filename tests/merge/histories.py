@@ -28,9 +28,9 @@ from tests.merge.model import (
     UNKNOWN,
     Conflict,
     Entity,
-    Given,
     Histories,
     Key,
+    NewValue,
     Outcome,
     Row,
     Rules,
@@ -396,7 +396,7 @@ class World:
     def _compare_tables(
         result: MergeResult, ours: State, expected: Outcome, choices: dict[Key, Any]
     ) -> None:
-        if expected.is_open or any(isinstance(choice, Given) for choice in choices.values()):
+        if expected.is_open or any(isinstance(choice, NewValue) for choice in choices.values()):
             return
         counts = {
             type: (
@@ -463,15 +463,15 @@ def choices_for(conflicts: Any, every: int) -> dict[Key, Any]:
             continue
         if conflict.base is UNKNOWN and conflict.kind != "DeleteVsUpdate":
             continue  # Nobody can tell if it is an insert or an update.
-        choice: Any = ("theirs", "base", "ours", Given(9))[number // every % 4]
+        choice: Any = ("theirs", "base", "ours", NewValue(9))[number // every % 4]
         if conflict.property is not None:
             is_number = conflict.property in ("a", "b")
             if conflict.property in ("from", "to") and choice == "base":
                 choice = "theirs"
-            if isinstance(choice, Given) and not is_number:
+            if isinstance(choice, NewValue) and not is_number:
                 choice = "theirs"
-        elif isinstance(choice, Given):
-            choice = Given({"a": 9} if number % 8 < 4 else None)
+        elif isinstance(choice, NewValue):
+            choice = NewValue({"a": 9} if number % 8 < 4 else None)
         if choice == "base" and (conflict.base is UNKNOWN or _has_unknown(conflict.base)):
             choice = "ours"
         found[conflict.key] = choice
@@ -485,7 +485,7 @@ def _has_unknown(base: Any) -> bool:
 def entry(key: Key, choice: Any) -> dict[str, Any]:
     """A resolution as a file has it."""
     kind, type, id, property = key
-    resolution = {"value": choice.value} if isinstance(choice, Given) else choice
+    resolution = {"value": choice.value} if isinstance(choice, NewValue) else choice
     return {"kind": kind, "type": type, "id": id, "property": property, "resolution": resolution}
 
 
