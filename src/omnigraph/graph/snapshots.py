@@ -29,7 +29,7 @@ from omnigraph.query.tables.caches import Caches
 from omnigraph.results.batches import in_batches
 
 if TYPE_CHECKING:
-    from omnigraph.blobs import EntityKind
+    from omnigraph.graph.blob_values import EntityKind
     from omnigraph.pipeline.export.run import ExportSource
     from omnigraph.storage.blobs import BlobStream, ByteRange
     from omnigraph.storage.tables import TableSnapshot
@@ -106,7 +106,7 @@ class Snapshot(Struct, frozen=True):
     def _blob(
         self, kind: EntityKind, type: str, id: str, property: str, range: ByteRange | None
     ) -> BlobStream:
-        from omnigraph.blobs import check_kind, open_value
+        from omnigraph.graph.blob_values import check_kind, open_value
 
         table = self._table(type)
         check_kind(table, kind)
