@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from omnigraph.graph.branch import Branch
     from omnigraph.graph.refs import Branches, Tags
     from omnigraph.graph.snapshots import Snapshot
+    from omnigraph.history.branch_state import BranchInfo
     from omnigraph.history.manifest import Commit, PublishedTable, TableIdentity
-    from omnigraph.history.store import BranchInfo
     from omnigraph.language import (
         Catalog,
         CompiledQuery,
@@ -195,7 +195,7 @@ _HOMES = {
     "Commit": "omnigraph.history.manifest",
     "PublishedTable": "omnigraph.history.manifest",
     "TableIdentity": "omnigraph.history.manifest",
-    "BranchInfo": "omnigraph.history.store",
+    "BranchInfo": "omnigraph.history.branch_state",
     "CheckResult": "omnigraph.maintenance.check",
     "Problem": "omnigraph.maintenance.check",
     "CleanedPlace": "omnigraph.maintenance.cleanup",

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from omnigraph.arguments import checks_arguments
+from omnigraph.history.branch_state import BranchInfo
 from omnigraph.history.manifest import MAIN
 from omnigraph.history.repository import Repository
-from omnigraph.history.store import BranchInfo
 
 
 @checks_arguments

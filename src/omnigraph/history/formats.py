@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from omnigraph.history.branch_state import MANIFEST, format_of
 from omnigraph.history.manifest import FORMAT, FORMAT_KEY
 from omnigraph.history.names import RUN_PREFIX
-from omnigraph.history.store import MANIFEST, format_of
 from omnigraph.storage.ledger import Ledger
 from omnigraph.storage.location import Location
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.compute.arrays import as_numpy
+from omnigraph.history.branch_state import ARCHIVE
 from omnigraph.history.manifest import (
     ARCHIVED_FILTER,
     COMMIT_FILTER,
@@ -24,7 +25,7 @@ from omnigraph.history.manifest import (
     id_marks,
     parse_commit,
 )
-from omnigraph.history.store import ARCHIVE, History
+from omnigraph.history.store import History
 
 
 @dataclass(frozen=True, slots=True)

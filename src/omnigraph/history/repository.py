@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from omnigraph.errors import NotFound, StorageError, UsageError
+from omnigraph.history.branch_state import MANIFEST
 from omnigraph.history.manifest import TableIdentity
-from omnigraph.history.store import MANIFEST, History
+from omnigraph.history.store import History
 from omnigraph.language import Catalog
 from omnigraph.storage.links import refuse_links
 from omnigraph.storage.location import Location

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from omnigraph.compute.keys import physical
 from omnigraph.errors import NotFound, OmnigraphError
+from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import PublishedTable
 from omnigraph.history.repository import Repository
-from omnigraph.history.store import BranchState
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.writes.delta import TableDelta
 from omnigraph.writes.rules import Violations

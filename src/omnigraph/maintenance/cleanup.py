@@ -21,10 +21,16 @@ from typing import Any, Protocol
 from omnigraph import failpoints
 from omnigraph.compute.ulids import made_at
 from omnigraph.errors import NotFound, RecoveryRequired, StorageError, UsageError
+from omnigraph.history.archive import (
+    archived_commits,
+    archived_commits_of,
+    deleted_branches,
+    drop_deleted,
+)
+from omnigraph.history.branch_state import MANIFEST, BranchState
 from omnigraph.history.manifest import MAIN, TableIdentity
 from omnigraph.history.names import branch_of_fork, is_internal
 from omnigraph.history.repository import Repository
-from omnigraph.history.store import MANIFEST, BranchState
 from omnigraph.maintenance.loose_files import cache_leftovers, control_leftovers, scratch_leftovers
 from omnigraph.storage.leftovers import Leftover, TableLeftovers
 from omnigraph.storage.lock import EffectLock
@@ -131,7 +137,7 @@ def cleanup(
     doomed = _deleted_before(repository, until)
     if confirm and doomed:
         with _undisturbed(repository):
-            repository.history.drop_deleted(doomed)
+            drop_deleted(repository.history, doomed)
     for name, place in _places(repository, doomed):
         removed: list[Leftover] = []
         try:
@@ -155,8 +161,8 @@ def _deleted_before(repository: Repository, until: float) -> list[str]:
     history = repository.history
     tagged = set(history.present().state.tags.values())
     found = []
-    for deleted in history.deleted_branches():
-        own = history.archived_commits_of(deleted)
+    for deleted in deleted_branches(history):
+        own = archived_commits_of(history, deleted)
         if deleted.time.timestamp() <= until and tagged.isdisjoint(commit.id for commit in own):
             found.append(deleted.fork)
     return found
@@ -308,7 +314,7 @@ class _TablePlace:
                 live.add(table.branch)
         if listed <= live:
             return live
-        commits = history.archived_commits(self._doomed)
+        commits = archived_commits(history, self._doomed)
         for state in states:
             # One that is deleted meanwhile is in the archive, or was looked through.
             with suppress(NotFound):

@@ -12,11 +12,12 @@ from omnigraph.errors import (
     NotFound,
     UsageError,
 )
+from omnigraph.history.archive import archive_branch
+from omnigraph.history.branch_state import BranchInfo
 from omnigraph.history.manifest import MAIN
 from omnigraph.history.names import check_name, check_new_branch
 from omnigraph.history.repository import Repository
 from omnigraph.history.revisions import find_commit
-from omnigraph.history.store import BranchInfo
 from omnigraph.writes.recovery import resolved
 
 
@@ -74,7 +75,7 @@ def delete_branch(repository: Repository, name: str) -> None:
             )
         _refuse_tagged(repository, name)
         lock.check()
-        history.archive_branch(name)
+        archive_branch(history, name)
         failpoints.hit("branch.archived")
         # There is no taking it back: others may have written to it since the lease was lost.
         lock.check()

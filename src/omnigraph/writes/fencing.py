@@ -16,9 +16,9 @@ from dataclasses import replace
 from omnigraph import failpoints
 from omnigraph.compute.ulids import is_ulid, new_ulid
 from omnigraph.errors import ReadSetConflict, RecoveryRequired
+from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import Commit, PublishedTable
 from omnigraph.history.repository import Repository
-from omnigraph.history.store import BranchState
 from omnigraph.storage.lock import EffectLock
 from omnigraph.storage.table_ref import TableRef
 from omnigraph.storage.tables import TableVersion

@@ -20,9 +20,9 @@ from msgspec import structs
 from omnigraph import failpoints
 from omnigraph.compute.ulids import mint_ulids, new_ulid
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError
+from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import Commit, PublishedTable, id_marks
 from omnigraph.history.repository import Repository
-from omnigraph.history.store import BranchState
 from omnigraph.history.touched import Touched
 from omnigraph.storage.lock import EffectLock
 from omnigraph.storage.staged import staged_files

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from omnigraph import failpoints
 from omnigraph.errors import NotFound, OmnigraphError, ReadSetConflict, StorageError
+from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import PublishedTable
 from omnigraph.history.repository import Repository
-from omnigraph.history.store import BranchState
 from omnigraph.storage.patch import needs_room
 from omnigraph.storage.rebase import rebased
 from omnigraph.storage.tables import StagedWrite, TableRef

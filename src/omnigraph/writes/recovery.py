@@ -18,10 +18,10 @@ from msgspec import structs
 from omnigraph import failpoints
 from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import NotFound, ReadSetConflict, RecoveryRequired
+from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import MAIN, PublishedTable, TableIdentity
 from omnigraph.history.names import is_internal
 from omnigraph.history.repository import Repository
-from omnigraph.history.store import BranchState
 from omnigraph.storage.lock import EffectLock
 from omnigraph.writes.audit import Recovery, record
 from omnigraph.writes.fencing import (

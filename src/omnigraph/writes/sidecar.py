@@ -16,8 +16,8 @@ from msgspec.json import encode
 from msgspec.structs import asdict, replace
 
 from omnigraph.errors import RecoveryRequired
+from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import Commit, PublishedTable, TableIdentity
-from omnigraph.history.store import BranchState
 from omnigraph.storage.table_ref import TableRef
 
 if TYPE_CHECKING:
