@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from omnigraph.compute.evaluate import Given
 from omnigraph.language.query.plan import Delete
 from omnigraph.writes.delta import TableDelta, old_columns
-from omnigraph.writes.matching import find_matching
+from omnigraph.writes.selection import select_rows
 from omnigraph.writes.view import View
 
 
@@ -22,7 +22,7 @@ class Deletion:
     def delete(self, statement: Delete, given: Given) -> None:
         """Delete what a statement matches, and the edges of the nodes among it."""
         type, table = self._view.type(statement.type), self._view.table(statement.type)
-        rows = find_matching(type, table, statement.condition, given, old_columns(type))
+        rows = select_rows(type, table, statement.condition, given, old_columns(type))
         gone = self._remove(statement.type, rows)
         for name in statement.cascades if len(gone) else ():
             edge = self._view.catalog.edges[name]

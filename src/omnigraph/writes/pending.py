@@ -25,10 +25,10 @@ from omnigraph.storage.blobs import read_rewritable
 from omnigraph.storage.tables import ROW_ID
 from omnigraph.writes.conform import fit_column
 from omnigraph.writes.delta import TableDelta, old_columns, old_schema
-from omnigraph.writes.matching import find_matching
 from omnigraph.writes.reads import columns_of
 from omnigraph.writes.rules import Violations
 from omnigraph.writes.rules.values import misfit
+from omnigraph.writes.selection import select_rows
 from omnigraph.writes.vectors import embedded, fill_vectors
 from omnigraph.writes.view import View
 
@@ -197,7 +197,7 @@ class Pending:
     def _committed(self, statement: Update, given: Given) -> pa.Table:
         """The committed rows that match and that no pending row shadows."""
         columns = [name for name in self._schema.names if name not in self._blobs]
-        rows = find_matching(self.type, self._table, statement.condition, given, columns)
+        rows = select_rows(self.type, self._table, statement.condition, given, columns)
         if not self._rows.num_rows:
             return rows
         shadowed = pc.is_in(rows["id"], value_set=self._rows["id"].combine_chunks())

@@ -35,7 +35,7 @@ _MOST_IDS = 1000
 _EXACT_FLOAT = float(1 << 53)
 
 
-def find_matching(
+def select_rows(
     type: NodeType | EdgeType,
     table: ReadTable,
     condition: Checked,
