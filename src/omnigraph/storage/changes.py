@@ -26,7 +26,7 @@ LAST_UPDATED = "_row_last_updated_at_version"
 _FRAGMENT_BITS = np.uint64(OFFSET_BITS)
 _OFFSET_MASK = np.uint64((1 << OFFSET_BITS) - 1)
 _NONE = np.zeros(0, np.uint64)
-#: So many rows are found by their addresses, which Lance is told as text. For more, those of their
+#: So many rows are found by their addresses, which Lance takes as text. For more, those of their
 #: fragments are read.
 _FEW_ADDRESSES = 1024
 #: Of so many rows before and after, both are read at the same time.
@@ -141,10 +141,10 @@ def relocated(
         return addresses, known
     before, after = moves.gone(()), moves.fresh(())
     row_ids = _looked_up(_numbers(before, ROW_ADDRESS), _numbers(before, ROW_ID), addresses)
-    found = _looked_up(_numbers(after, ROW_ID), _numbers(after, ROW_ADDRESS), row_ids[0])
+    looked_up = _looked_up(_numbers(after, ROW_ID), _numbers(after, ROW_ADDRESS), row_ids[0])
     # Others are where they were.
     moved = row_ids[1]
-    return np.where(moved, found[0], addresses), ~moved | found[1]
+    return np.where(moved, looked_up[0], addresses), ~moved | looked_up[1]
 
 
 def kept_places(
@@ -165,15 +165,15 @@ def kept_places(
     """
     ours, theirs = one.fragments(), other.fragments()
     shared = {state.id: theirs[name].id for name, state in ours.items() if name in theirs}
-    kept = np.zeros(len(addresses), bool)
-    found = addresses.copy()
+    remains = np.zeros(len(addresses), bool)
+    places = addresses.copy()
     owners = addresses >> _FRAGMENT_BITS
     for id in distinct(owners).tolist():
         if id in shared:
             here = owners == id
-            found[here] = _at_fragment(shared[id], addresses[here] & _OFFSET_MASK)
-            kept[here] = ~np.isin(found[here], other.deleted_rows(shared[id]))
-    return found, kept
+            places[here] = _at_fragment(shared[id], addresses[here] & _OFFSET_MASK)
+            remains[here] = ~np.isin(places[here], other.deleted_rows(shared[id]))
+    return places, remains
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,10 +295,10 @@ def read_rows(table: TableSnapshot, places: pa.Table, columns: Sequence[str]) ->
     parts = []
     scanned = np.isin(owners, np.array(dense, np.uint64))
     if dense:
-        found = table.read(columns, places=True, fragments=dense)
-        if found.num_rows > scanned.sum():
-            found = rows_where(found, np.isin(_numbers(found, ROW_ID), row_ids[scanned]))
-        parts.append(found.select(wanted))
+        scan = table.read(columns, places=True, fragments=dense)
+        if scan.num_rows > scanned.sum():
+            scan = rows_where(scan, np.isin(_numbers(scan, ROW_ID), row_ids[scanned]))
+        parts.append(scan.select(wanted))
     left = row_ids[~scanned]
     if len(left):
         parts.append(_taken(table, left, columns).append_column(ROW_ID, as_arrow(left)))
