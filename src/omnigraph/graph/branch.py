@@ -128,7 +128,7 @@ class Branch(StateReads):
 
         Raises:
             MergeConflicts: The sides disagree; all conflicts are listed, nothing was written.
-            ConflictError: It is merged, but cannot be deleted, because others were made from it.
+            ConflictError: It is merged, but cannot be deleted, because others were created from it.
         """
         if ours and theirs:
             raise UsageError("pass ours or theirs, not both: one side wins conflicts")

@@ -78,7 +78,7 @@ class Maintenance(OpenGraph):
         """Remove leftovers: files that failed or killed writers have left and nothing refers to.
 
         Every commit of every branch can be read afterwards as before. What a load in another
-        process has staged is kept, because it is young, or because the load has a heartbeat.
+        process has staged stays, because it is young, or because the load has a heartbeat.
 
         Args:
             confirm: Remove them. Otherwise it is a preview, which changes nothing and works on a

@@ -32,7 +32,7 @@ def init(
         place: A local path or `s3://bucket/prefix`.
         schema: The path of a `.pg` file, or the schema's text.
         actor: Who creates it.
-        settings: Options; from the environment unless given.
+        settings: Options; from the environment by default.
 
     Raises:
         SchemaError: The schema does not compile.
@@ -63,7 +63,7 @@ def open(
     Args:
         place: A local path or `s3://bucket/prefix`.
         mode: `rw` resolves interrupted writes first; `r` only looks and never changes anything.
-        settings: Options; from the environment unless given.
+        settings: Options; from the environment by default.
 
     Raises:
         NotFound: There is no graph.

@@ -59,7 +59,7 @@ class Tags:
         return dict(sorted(self._repository.history.present().state.tags.items()))
 
     def create(self, name: str, commit: str) -> str:
-        """Give a commit a name, which stands for it wherever a commit is asked for.
+        """Name a commit; the name stands for it wherever a commit is asked for.
 
         Args:
             name: The name.

@@ -29,7 +29,7 @@ class Versions(OpenGraph):
         """The commits of a branch, newest first.
 
         Args:
-            branch: The branch. The commits before it was made belong to it, too.
+            branch: The branch. The commits before it was created belong to it, too.
             actor: Only those of an actor.
             limit: At most so many; fewer commits are read then.
 
@@ -132,7 +132,7 @@ class Versions(OpenGraph):
             limit: How many changes a page has at most. What is left of a commit comes next.
 
         Raises:
-            GapError: What comes next is cleaned up, or the branch was made anew; take a
+            GapError: What comes next is cleaned up, or the branch was recreated; take a
                 `baseline`.
             UsageError: The cursor is damaged, or belongs to something else.
             NotFound: There is no such branch, commit or type.
@@ -180,7 +180,7 @@ class Versions(OpenGraph):
     ) -> list[EntityVersion]:
         """Every version of one node or edge on a branch, newest first.
 
-        Versions from before the branch was made are among them. A commit that only wrote it again
+        Versions from before the branch are among them. A commit that only wrote it again
         with equal values made no version; one that deleted it did. What was deleted and inserted
         again has a version for each, and what is deleted now has a history, too.
 

@@ -88,7 +88,7 @@ class Writes(Maintenance):
             branch: Where to.
             type: The node or edge type of all rows of a table; files are named after it else.
             columns: Names of a table's columns, and the properties that they are.
-            format: What kind of file it is, if its name does not tell.
+            format: What kind of file it is, if its name does not say.
             engine: `local` is this process, `spark` is Spark; `auto` takes what is done first:
                 starting Spark on this machine takes as long as some hundred megabytes.
             master: Where Spark runs, such as `local[*]` or `spark://host:7077`.
@@ -96,7 +96,7 @@ class Writes(Maintenance):
             actor: Who loads.
             message: What for.
             if_commit: Load only if this is the branch's head.
-            idempotency_key: Makes a repeated call give the first one's commit.
+            idempotency_key: A repeated call with the same key returns the first commit.
             max_errors: So many faults in lines are skipped; their rows are left out.
             rejects: A folder for the lines that are wrong.
             indexes: Build and extend indexes afterwards, when many rows came. If that fails, the
@@ -138,16 +138,16 @@ class Writes(Maintenance):
         return result
 
     def ingest(self, source: Any, *, branch: str, base: str = MAIN, **options: Any) -> LoadResult:
-        """Load into a branch, which is made from `base` first if there is none.
+        """Load into a branch, which is created from `base` first if there is none.
 
         Args:
             source: What to load; see `load`.
             branch: Where to.
-            base: What the branch is made from.
+            base: What the branch is created from.
             **options: All other options of `load`.
 
         Raises:
-            LoadError: The input has faults; a branch that was made for it is gone again.
+            LoadError: The input has faults; a branch that was created for it is gone again.
 
         Example:
             >>> g.ingest("people.jsonl", branch="draft").branch_created
@@ -182,12 +182,12 @@ class Writes(Maintenance):
         are left alone.
 
         Args:
-            types: Only these node and edge types; all with an `@embed` unless given.
+            types: Only these node and edge types; all with an `@embed` by default.
             branch: Where.
             actor: Who does it.
             message: What for.
             if_commit: Only if this is the branch's head.
-            idempotency_key: Makes a repeated call give the first one's commit.
+            idempotency_key: A repeated call with the same key returns the first commit.
             indexes: Build and extend indexes afterwards, when many rows were changed.
             progress: Is called with how far it is.
 
@@ -241,7 +241,7 @@ class Writes(Maintenance):
             actor: Who writes.
             message: What for.
             if_commit: Write only if this is the branch's head.
-            idempotency_key: Makes a repeated call give the first one's commit.
+            idempotency_key: A repeated call with the same key returns the first commit.
             path: Name of the text in messages.
 
         Raises:

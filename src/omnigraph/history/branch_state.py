@@ -27,15 +27,15 @@ class BranchInfo(Struct, frozen=True):
     head: str | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the branch as plain values."""
+        """Return the branch as plain values."""
         return {"name": self.name, "parent": self.parent, "head": self.head}
 
 
 class Present(Struct, frozen=True):
     """What readers see of a branch at one moment: its identity, its head and its tables.
 
-    `identity` tells two lifetimes of one name apart; it is empty for main. `format` is the version
-    of the manifest's own shape. `epoch` counts how often the graph's folder was seen replaced.
+    `identity` distinguishes two lifetimes of one name; it is empty for main. `format` is the
+    version of the manifest's own shape. `epoch` counts how often the folder was seen replaced.
     """
 
     epoch: int

@@ -29,7 +29,7 @@ from omnigraph.history.manifest import (
 from omnigraph.history.names import is_internal
 from omnigraph.history.state_reader import StateReader
 
-#: Of how many branches the commits are kept in memory.
+#: Of how many branches the commits are held in memory.
 _LINEAGES = 16
 
 
@@ -66,9 +66,9 @@ class CommitReader(StateReader):
         """
         for branch in within:
             with suppress(NotFound):
-                found = self.lineage(branch).own(id)
-                if found is not None:
-                    return branch, found
+                commit = self.lineage(branch).own(id)
+                if commit is not None:
+                    return branch, commit
         where = "object_id = '{}'".format(id.replace("'", "''"))
         for branch in (MAIN, *(b for b in self.branch_names() if not is_internal(b))):
             # A branch may be deleted while it is looked through.
@@ -76,7 +76,7 @@ class CommitReader(StateReader):
                 for row in self._ledger.rows(native(branch), where).to_pylist():
                     if row["object_type"] == COMMIT:
                         return branch, parse_commit(row)
-                    # A branch that was made since has a copy of the archive, which no cleanup sees.
+                    # A branch created since has a copy of the archive, which no cleanup sees.
                     if row["object_type"] == ARCHIVED and branch == MAIN:
                         return ARCHIVE, parse_commit(row)
         raise NotFound(f"there is no commit {id}")
@@ -103,7 +103,7 @@ class CommitReader(StateReader):
             known.grow(state.ledger.version, head)
             if head is None or known.known(head) is not None:
                 return known
-        made = Lineage(
+        lineage = Lineage(
             state.epoch,
             state.identity,
             state.ledger.version,
@@ -111,11 +111,11 @@ class CommitReader(StateReader):
             self.lineage(MAIN) if is_archive else None,
         )
         if head is None:
-            made.deepen()
+            lineage.deepen()
         else:
-            made.find(head)
-        self._keep_lineage(branch, made)
-        return made
+            lineage.find(head)
+        self._keep_lineage(branch, lineage)
+        return lineage
 
     def _keep_lineage(self, branch: str, lineage: Lineage) -> None:
         with self._guard:
@@ -133,10 +133,10 @@ class CommitReader(StateReader):
     ) -> tuple[list[str], list[str]]:
         """Where two commits that some branches know come together; see `ancestry`."""
         lineages = [self.lineage(branch) for branch in branches]
-        found = common_ancestors(lambda id: parents_in(lineages, id), ours, theirs, is_readable)
+        ancestors = common_ancestors(lambda id: parents_in(lineages, id), ours, theirs, is_readable)
         # Who merges asks for the base first, and for what is new when it is published.
-        self._walked = {(ours, theirs): found[1]}
-        return found
+        self._walked = {(ours, theirs): ancestors[1]}
+        return ancestors
 
     def _reader(self, branch: str | None, kind: str) -> Callable[[int, int], Iterable[Commit]]:
         def read(low: int, high: int) -> Iterable[Commit]:
@@ -149,7 +149,7 @@ class CommitReader(StateReader):
         """The head that a branch had when its manifest had a version.
 
         Raises:
-            NotFound: The branch has no such version, or was not there yet.
+            NotFound: The branch has no such version, or did not exist yet.
         """
         state = self.read(branch)
         first = newest = state.ledger.version
@@ -163,7 +163,7 @@ class CommitReader(StateReader):
         )
 
     def state_at(self, id: str, within: Sequence[str] = ()) -> ManifestState:
-        """The tables as they were at a commit, told from the commits that led to it.
+        """The tables as they were at a commit, computed from the commits that led to it.
 
         Args:
             id: The commit.
@@ -185,7 +185,7 @@ class CommitReader(StateReader):
                 break
             changed.update(later.changes)
         else:
-            # The branch is gone, or was made anew: nothing of what it is now can be used.
+            # The branch is gone, or was recreated: nothing of what it is now can be used.
             changed.update(present.state.tables)
         versions: dict[TableIdentity, tuple[int, str | None, int]] = {
             identity: (table.version, table.branch, table.rows)
@@ -217,12 +217,12 @@ class CommitReader(StateReader):
     def find_idempotent(self, branch: BranchState, key: str) -> Commit | None:
         """The commit that was made on a branch with an idempotency key.
 
-        A branch has the commits of the one it was made from, too, but not their keys.
+        A branch has the commits of the one it was created from, too, but not their keys.
         """
         # The metadata is JSON: look for the key as JSON writes it.
         quoted = json.dumps(key)[1:-1].replace("'", "''")
         own = f"{COMMIT_FILTER} and table_branch = '{branch.name}'"
         where = f"{own} and contains(metadata, '{quoted}')"
         rows = self._ledger.rows(branch.native, where)
-        found = [parse_commit(row) for row in rows.to_pylist()]
-        return next((c for c in found if c.idempotency_key == key), None)
+        commits = [parse_commit(row) for row in rows.to_pylist()]
+        return next((c for c in commits if c.idempotency_key == key), None)

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 class OpenManifest:
     """The manifest of an open graph, and what was read of it.
 
-    The folder of a graph may be removed, made anew or restored while it is open. Versions are
-    therefore told by the stamps of their files, never by their numbers alone. Whenever something is
-    read or written, one look at the newest version that was seen tells whether it is still there.
+    The folder of a graph may be removed, recreated or restored while it is open. Versions are
+    therefore identified by the stamps of their files, never by their numbers alone. Each read and
+    write looks whether the newest version that was seen still exists.
 
     Attributes:
         epoch: How often the folder was seen replaced. What was read in an earlier one is void.
@@ -70,7 +70,7 @@ class OpenManifest:
         return ledger
 
     def _new_ledger(self) -> Ledger:
-        # Here, since who reads what others have worked out does not need Lance.
+        # Imported here: a reader of cached states does not need Lance.
         from omnigraph.storage.ledger import Ledger
 
         return Ledger(self.location, MANIFEST)
@@ -88,7 +88,7 @@ class OpenManifest:
         self._identify(graph)
 
     def verify(self) -> int:
-        """Look whether the folder still holds the graph; gives the epoch.
+        """Look whether the folder still holds the graph; returns the epoch.
 
         If the graph was restored to another moment of its history, everything is read anew.
 
@@ -161,7 +161,7 @@ class OpenManifest:
         self._walked = {}
         self._seen = self._unwritten = None
         self.touched = TouchedIds()
-        # Lance, too, tells some things by numbers: it gets a new session.
+        # Lance, too, identifies some things by numbers: it gets a new session.
         self._open_ledger = None
 
     def _identify(self, graph: str | None) -> None:

@@ -120,17 +120,17 @@ def refuse_file(location: Location) -> None:
 
 def _read_schema(location: Location) -> Catalog:
     objects = Objects.at(location)
-    found = {}
+    files = {}
     for path in (SCHEMA_COMPILED, SCHEMA_STATE):
         stored = objects.read(path)
         if stored is None:
             raise StorageError(f"{location.child(path)} is missing from the graph")
-        found[path] = stored.data
+        files[path] = stored.data
     path = SCHEMA_COMPILED
     try:
-        catalog = Catalog.from_json(found[SCHEMA_COMPILED].decode())
+        catalog = Catalog.from_json(files[SCHEMA_COMPILED].decode())
         path = SCHEMA_STATE
-        wanted = json.loads(found[SCHEMA_STATE])["identity_hash"]
+        wanted = json.loads(files[SCHEMA_STATE])["identity_hash"]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StorageError(f"{location.child(path)} is damaged: {error!r}") from error
     if catalog.identity_hash != wanted:

@@ -47,20 +47,20 @@ class StateReader(OpenManifest):
             known = MAIN in self._cache
         epoch = self.verify()
         cached_state = None if known else self._manifest_cache.read(newest)
-        found: Present
+        present: Present
         if cached_state is not None and MAIN in cached_state[1].heads:
             graph, state = cached_state
             self._identify(graph)
-            found = Present(epoch, MAIN, "", state.heads[MAIN], state, FORMAT)
+            present = Present(epoch, MAIN, "", state.heads[MAIN], state, FORMAT)
         else:
-            found = self.read(MAIN)
+            present = self.read(MAIN)
         with self._guard:
-            if found.epoch == self.epoch and found.state.version == newest.version:
-                self._seen = (newest, found)
-                self._anchor = (newest, found.head)
-                if cached_state is None and found.format == FORMAT:
-                    self._unwritten = (newest, found.state)
-        return found
+            if present.epoch == self.epoch and present.state.version == newest.version:
+                self._seen = (newest, present)
+                self._anchor = (newest, present.head)
+                if cached_state is None and present.format == FORMAT:
+                    self._unwritten = (newest, present.state)
+        return present
 
     @property
     def can_be_written(self) -> bool:
@@ -90,7 +90,7 @@ class StateReader(OpenManifest):
             try:
                 return self._read(branch, identity, parent)
             except (NotFound, ReadSetConflict, StorageError):
-                # The branch may have been deleted, or made anew, while it was read.
+                # The branch may have been deleted, or recreated, while it was read.
                 if self.branch_identity(branch)[0] == identity:
                     raise
 
@@ -132,12 +132,12 @@ class StateReader(OpenManifest):
         state = fold(ledger.version, rows, None if base is None else base.state)
         head = self._effective_head(branch, parent, state)
         format = format_of(ledger.metadata)
-        found = BranchState(epoch, branch, identity, head, state, format, ledger)
-        self._see(found)
-        return found
+        present = BranchState(epoch, branch, identity, head, state, format, ledger)
+        self._see(present)
+        return present
 
     def _follow(self, base: BranchState, before: Stamp, after: Stamp | None) -> BranchState | None:
-        """The state at a later version, told from the steps that lead there, if they are known."""
+        """The state at a later version, computed from the steps to it, if they are known."""
         steps = None
         if after is not None and base.ledger.place is not None:
             steps = self._recent.between(base.identity, before, after)
@@ -151,12 +151,12 @@ class StateReader(OpenManifest):
             return None
         self.touched.put(base.identity, (touched for step in steps for touched in step.touched))
         head = state.heads[base.name]
-        found = BranchState(base.epoch, base.name, base.identity, head, state, base.format, ledger)
-        self._see(found, after)
-        return found
+        later = BranchState(base.epoch, base.name, base.identity, head, state, base.format, ledger)
+        self._see(later, after)
+        return later
 
     def _see(self, state: BranchState, stamp: Stamp | None = None) -> Stamp | None:
-        """Remember the state of a branch, with what tells its version from all others."""
+        """Cache the state of a branch, with what identifies its version."""
         stamp = stamp or self._stamp(state.name, state.ledger.version)
         with self._guard:
             if state.epoch == self.epoch:
@@ -182,7 +182,7 @@ class StateReader(OpenManifest):
         raise NotFound(f"there is no branch `{name}`" + (f"; {hint}" if hint else ""))
 
     def branch_identity(self, branch: str) -> tuple[str, str | None]:
-        """What tells this lifetime of a branch's name from others, and the branch it is made from.
+        """What identifies this lifetime of a branch's name, and the branch it is created from.
 
         Raises:
             NotFound: There is no such branch.

@@ -103,7 +103,7 @@ class History(CommitReader):
             known.extend(map(parse_commit, commits), base.ledger.version, version)
 
     def _refuse_another_lifetime(self, base: BranchState) -> None:
-        """Refuse to publish to a branch that was deleted since, even if it was made anew.
+        """Refuse to publish to a branch that was deleted since, even if it was recreated.
 
         Lance would put the version into the place of the branch all the same. It takes a lost
         lease: under the lock of a local graph nobody deletes a branch.
@@ -119,14 +119,14 @@ class History(CommitReader):
     def completed(self, base: BranchState, commits: Sequence[Commit]) -> list[Commit]:
         """Commits on top of a state that know what they merge, and what their tables were."""
         versions = {i: (table.version, table.branch) for i, table in base.state.tables.items()}
-        found = []
+        complete = []
         for commit in commits:
             before = {i: versions[i] for i in commit.changes if i in versions}
             versions |= {i: (change[0], change[1]) for i, change in commit.changes.items()}
             merged = MappingProxyType(self._merged(base, commit))
             before_it = MappingProxyType(before)
-            found.append(structs.replace(commit, merged=merged, before=before_it))
-        return found
+            complete.append(structs.replace(commit, merged=merged, before=before_it))
+        return complete
 
     def _merged(self, base: BranchState, commit: Commit) -> Mapping[str, MergedCommit]:
         """The commits that come with a merge."""
@@ -147,19 +147,19 @@ class History(CommitReader):
         with self._guard:
             return list(self._lineages)[::-1]
 
-    def _note(self, base: BranchState, made: BranchState, step: Step) -> None:
+    def _note(self, base: BranchState, published: BranchState, step: Step) -> None:
         """See what was just published, and let other processes know."""
         with self._guard:
             known, before = self._cache.get(base.name, (None, None))
-        after = self._see(made)
-        place, tail = made.ledger.place, made.ledger.tail
+        after = self._see(published)
+        place, tail = published.ledger.place, published.ledger.tail
         if known is base and before is not None and after is not None and place is not None:
             is_fresh = tail is not None and tail.num_rows == len(step.rows)
             step = structs.replace(step, place=place, is_fresh=is_fresh)
             self._recent.append(base.identity, before, after, step)
 
     def set_tag(self, name: str, commit_id: str | None) -> None:
-        """Give a commit a lasting name, or remove it. The caller holds the effect lock."""
+        """Set a tag of a commit, or remove it. The caller holds the effect lock."""
         self.publish_aside(self.read(MAIN), [tag_row(name, commit_id)])
 
     def publish_aside(self, base: BranchState, rows: list[dict[str, Any]]) -> None:
@@ -178,14 +178,14 @@ class History(CommitReader):
 
     def branches(self) -> list[BranchInfo]:
         """All public branches, main first, then by name."""
-        found = [BranchInfo(MAIN, None, self.read(MAIN).head)]
+        branches = [BranchInfo(MAIN, None, self.read(MAIN).head)]
         for name, details in sorted(self._ledger.branches().items()):
             if not is_internal(name):
                 # One that is deleted meanwhile is left out.
                 with suppress(NotFound):
                     head = self.read(name).head
-                    found.append(BranchInfo(name, details["parent_branch"] or MAIN, head))
-        return found
+                    branches.append(BranchInfo(name, details["parent_branch"] or MAIN, head))
+        return branches
 
     def create_branch(self, name: str, source: str) -> BranchState:
         """Fork a branch. The caller holds the effect lock and has checked the name."""

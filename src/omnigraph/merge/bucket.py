@@ -210,7 +210,7 @@ def _check(site: TaskContext, delta: TableDelta, table: TableSnapshot, made: Mer
     for rows in (delta.new, delta.changed):
         if rows.num_rows:
             check_values(type, rows, broken, external_blobs=allowed)
-    made.violations, made.violation_count = broken.found, broken.total
+    made.violations, made.violation_count = broken.listed, broken.total
     made.keys = keys_of_delta(site, delta, table)
     if isinstance(type, EdgeType) and delta.rows.num_rows:
         ends = delta.rows.select(["id", "src", "dst"])

@@ -130,7 +130,7 @@ def check_keys(task: RulesTask) -> CheckedKeys:
                 check.cardinality(type)
         else:
             check.ends(type.name)
-    check.made.found, check.made.count = check.found.found, check.found.total
+    check.made.found, check.made.count = check.found.listed, check.found.total
     return check.made
 
 

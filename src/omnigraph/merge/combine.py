@@ -333,7 +333,7 @@ class Combination:
         if "unique" in found.counts:
             # The first row with a value keeps it: which one that is depends on the ids alone.
             found = self._checked({name: _by_id(delta) for name, delta in rows.items()})
-        return found.found
+        return found.listed
 
     def _checked(self, deltas: Mapping[str, TableDelta]) -> Violations:
         found = Violations(most=sys.maxsize)

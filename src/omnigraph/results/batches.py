@@ -11,7 +11,7 @@ from omnigraph.language.query.compiled import ResultField
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.results.header import ResultHeader
 
-#: A batch is not made larger than about this, however many rows it may have.
+#: A batch does not get larger than about this, however many rows it may have.
 _BATCH_BYTES = 8 << 20
 
 

@@ -70,7 +70,7 @@ def delete_branch(repository: Repository, name: str) -> None:
         if children:
             raise ConflictError(
                 f"branch `{name}` cannot be deleted: {', '.join(f'`{c}`' for c in children)}"
-                f" {'was' if len(children) == 1 else 'were'} made from it;"
+                f" {'was' if len(children) == 1 else 'were'} created from it;"
                 f" delete {'it' if len(children) == 1 else 'those'} first"
             )
         _refuse_tagged(repository, name)
@@ -89,17 +89,17 @@ def _refuse_tagged(repository: Repository, name: str) -> None:
     if not tags:
         return
     own = {c.id for c in repository.history.commits(name) if c.branch == name}
-    found = sorted(tag for tag, id in tags.items() if id in own)
-    if found:
+    tagged = sorted(tag for tag, id in tags.items() if id in own)
+    if tagged:
         raise ConflictError(
-            f"branch `{name}` cannot be deleted: {', '.join(f'`{t}`' for t in found)}"
-            f" {'tags' if len(found) == 1 else 'tag'} commits that only it has;"
-            f" delete the tag{'s' if len(found) > 1 else ''} first"
+            f"branch `{name}` cannot be deleted: {', '.join(f'`{t}`' for t in tagged)}"
+            f" {'tags' if len(tagged) == 1 else 'tag'} commits that only it has;"
+            f" delete the tag{'s' if len(tagged) > 1 else ''} first"
         )
 
 
 def set_tag(repository: Repository, name: str, commit: str) -> str:
-    """Give a commit a lasting name; returns the commit's id.
+    """Tag a commit; returns the commit's id.
 
     Args:
         repository: The graph.
