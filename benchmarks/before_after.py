@@ -1,8 +1,8 @@
 """Queries with this tree beside those of an earlier commit, in turns in one run.
 
-The questions are those of `social.py`: warm, in a new process, right after a commit of one edge, and
-a hybrid search. Each tree has a graph of its own, which it has loaded itself. Ours may take at most
-1.05 times what it took before.
+The questions are those of `social.py`: warm, in a new process, right after a commit of one edge,
+and a hybrid search. Each tree has a graph of its own, which it has loaded itself. Ours may take at
+most 1.05 times what it took before.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 import lance
 
+from omnigraph import Snapshot
 from omnigraph.graph import Graph, open
-from omnigraph.snapshots import Snapshot
 from omnigraph.storage.version_file import transaction_id
 
 

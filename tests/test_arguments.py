@@ -21,6 +21,7 @@ from omnigraph import (
     Tags,
     UsageError,
 )
+from omnigraph.graph.merges import MergeOptions
 
 SCHEMA = "node Person {\n  name: String @key\n  age: I32?\n  photo: Blob?\n}"
 READ = "query q() { match { $p: Person } return { $p.name } }"
@@ -109,15 +110,25 @@ def calls() -> Iterator[tuple[str, str, Callable[..., Any]]]:
     for name in ("init", "open"):
         yield "omnigraph", name, getattr(omnigraph, name)
     for holder, kind in HOLDERS.items():
-        for name, value in vars(kind).items():
-            if inspect.isfunction(value) and not name.startswith("_"):
+        for name, value in inspect.getmembers(kind, inspect.isfunction):
+            if not name.startswith("_"):
                 yield holder, name, value
+
+
+def options_of(call: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The parameters of a call, and those that merges share."""
+    named = dict(inspect.signature(call).parameters)
+    options = named.pop("options", None)
+    if options is not None and options.annotation == "Unpack[MergeOptions]":
+        shared = inspect.signature(Graph._merge_request).parameters
+        named |= {name: shared[name] for name in MergeOptions.__annotations__}
+    return named
 
 
 def parameters() -> Iterator[Any]:
     for holder, name, call in calls():
-        for parameter in inspect.signature(call).parameters.values():
-            if parameter.name != "self" and parameter.kind is not parameter.VAR_KEYWORD:
+        for parameter in options_of(call).values():
+            if parameter.name != "self":
                 id = f"{holder}.{name}-{parameter.name}"
                 yield pytest.param(holder, name, parameter, id=id)
 
@@ -165,7 +176,7 @@ def test_a_value_of_a_wrong_kind_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     call = getattr(holders[holder], name)
-    known = inspect.signature(call).parameters
+    known = options_of(call)
     needed = {key: value for key, value in NEEDS.get(name, {}).items() if key in known}
     accepted = takes(name, parameter)
     for kind, value in WRONG.items():

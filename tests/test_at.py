@@ -97,7 +97,7 @@ def test_what_is_not_there(graph: Graph) -> None:
         graph.at("drft")
     with pytest.raises(NotFound, match="has no version 77"):
         graph.at(77)
-    with pytest.raises(NotFound, match=r"there was no graph at 2001-01-01.*it was made at"):
+    with pytest.raises(NotFound, match=r"there was no graph at 2001-01-01.*it was created at"):
         graph.at("2001-01-01")
     with pytest.raises(UsageError, match="a branch, commit, tag, version or time is wanted"):
         graph.at(None)  # type: ignore[arg-type]

@@ -21,6 +21,7 @@ from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import RecoveryRequired, StorageError, UsageError
 from omnigraph.failpoints import FailpointError
 from omnigraph.graph import Graph, init, open
+from omnigraph.history.archive import drop_deleted
 from omnigraph.query.tables import policy
 from omnigraph.query.tables.files import map_arrays
 from omnigraph.storage.references import References
@@ -176,7 +177,7 @@ def test_a_young_fork_keeps_the_one_that_it_was_made_from(place: str) -> None:
         age(place, 2 * DAY)
         # The branches were deleted just now: their commits stay for a day.
         assert graph.cleanup(confirm=True).files == 0
-        graph._repository.history.drop_deleted(names.values())
+        drop_deleted(graph._repository.history, names.values())
         for path in Path(place).rglob(f"tree/{names['y']}/**/*.manifest"):
             os.utime(path)
         assert graph.cleanup(confirm=True).files == 0

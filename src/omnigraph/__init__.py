@@ -9,9 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from omnigraph.at import GraphAt
-    from omnigraph.blobs import BlobStat
-    from omnigraph.branch import Branch
     from omnigraph.diagnostics import Diagnostic
     from omnigraph.errors import (
         AlreadyExists,
@@ -38,8 +35,13 @@ if TYPE_CHECKING:
         Violation,
     )
     from omnigraph.graph import Graph, init, open
+    from omnigraph.graph.at import GraphAt
+    from omnigraph.graph.blob_values import BlobStat
+    from omnigraph.graph.branch import Branch
+    from omnigraph.graph.refs import Branches, Tags
+    from omnigraph.graph.snapshots import Snapshot
+    from omnigraph.history.branch_state import BranchInfo
     from omnigraph.history.manifest import Commit, PublishedTable, TableIdentity
-    from omnigraph.history.store import BranchInfo
     from omnigraph.language import (
         Catalog,
         CompiledQuery,
@@ -76,10 +78,8 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.load.run import LoadResult
     from omnigraph.pipeline.spark.session import register_spark
     from omnigraph.query.explain import ExplainedStep, Explanation
-    from omnigraph.refs import Branches, Tags
     from omnigraph.results import QueryBatches, QueryResult
     from omnigraph.settings import Settings
-    from omnigraph.snapshots import Snapshot
     from omnigraph.storage.blobs import BlobStream
     from omnigraph.writes.audit import Recovery
     from omnigraph.writes.mutate import MutationResult, TypeCounts
@@ -182,20 +182,20 @@ __all__ = [
 
 #: Where the names are that are not errors.
 _HOMES = {
-    "Branch": "omnigraph.branch",
-    "Branches": "omnigraph.refs",
+    "Branch": "omnigraph.graph.branch",
+    "Branches": "omnigraph.graph.refs",
     "Graph": "omnigraph.graph",
-    "GraphAt": "omnigraph.at",
-    "Snapshot": "omnigraph.snapshots",
-    "Tags": "omnigraph.refs",
+    "GraphAt": "omnigraph.graph.at",
+    "Snapshot": "omnigraph.graph.snapshots",
+    "Tags": "omnigraph.graph.refs",
     "init": "omnigraph.graph",
     "open": "omnigraph.graph",
-    "BlobStat": "omnigraph.blobs",
+    "BlobStat": "omnigraph.graph.blob_values",
     "BlobStream": "omnigraph.storage.blobs",
     "Commit": "omnigraph.history.manifest",
     "PublishedTable": "omnigraph.history.manifest",
     "TableIdentity": "omnigraph.history.manifest",
-    "BranchInfo": "omnigraph.history.store",
+    "BranchInfo": "omnigraph.history.branch_state",
     "CheckResult": "omnigraph.maintenance.check",
     "Problem": "omnigraph.maintenance.check",
     "CleanedPlace": "omnigraph.maintenance.cleanup",

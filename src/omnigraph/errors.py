@@ -53,12 +53,12 @@ class OmnigraphError(Exception):
         self.code = code or self.default_code
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the error as plain JSON-ready values."""
+        """Return the error as plain JSON-ready values."""
         return {"error": type(self).__name__, "code": self.code, "message": self.message}
 
 
 class SourceError(OmnigraphError):
-    """Text that does not compile. `diagnostics` has every error found, in the order of places."""
+    """Text that does not compile. `diagnostics` has every error, in the order of places."""
 
     default_code = "source_error"
 
@@ -85,7 +85,7 @@ class SourceError(OmnigraphError):
         return self.diagnostics[0].column
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the error as plain JSON-ready values."""
+        """Return the error as plain JSON-ready values."""
         return {
             "error": type(self).__name__,
             "code": self.code,
@@ -107,11 +107,11 @@ class QueryError(SourceError):
 
 
 class Violation(Struct, frozen=True):
-    """One rule that one value breaks, whoever has found it.
+    """One rule that one value breaks, whichever writer reports it.
 
     Attributes:
         type: The node or edge type; None for a line that does not say one.
-        id: Which row; None when it has no id, or one that this write has made.
+        id: Which row; None when it has no id, or one that this write has generated.
         property: The property, the end of an edge, or several of them.
         value: The value.
         rule: A short word for the rule, such as `type`, `enum` or `end`.
@@ -137,7 +137,7 @@ class Violation(Struct, frozen=True):
         return f"{where}: {self.message}" if where else self.message
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the violation as plain values."""
+        """Return the violation as plain values."""
         return {
             "type": self.type,
             "id": self.id,
@@ -172,7 +172,7 @@ class ValidationError(OmnigraphError):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the error as plain JSON-ready values."""
+        """Return the error as plain JSON-ready values."""
         return {
             **super().to_dict(),
             "total": self.total,
@@ -200,7 +200,7 @@ class LoadError(ValidationError):
         return _listed(head, self.violations[:10], self.total) + "\nnothing was written"
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the error as plain values."""
+        """Return the error as plain values."""
         return {**super().to_dict(), "totals": self.totals}
 
 
@@ -241,7 +241,7 @@ class KeyConflict(ConflictError):
         return tuple(v.id for v in self.violations if v.id is not None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the error as plain JSON-ready values."""
+        """Return the error as plain JSON-ready values."""
         return {
             **super().to_dict(),
             "total": self.total,
@@ -259,7 +259,7 @@ class ReadSetConflict(ConflictError):
         self.changed = tuple(changed)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the error as plain JSON-ready values."""
+        """Return the error as plain JSON-ready values."""
         return {**super().to_dict(), "changed": list(self.changed)}
 
 
@@ -273,7 +273,7 @@ class MergeConflicts(ConflictError):
         self.conflicts = tuple(conflicts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the error as plain JSON-ready values."""
+        """Return the error as plain JSON-ready values."""
         return {**super().to_dict(), "conflicts": [c.to_dict() for c in self.conflicts]}
 
 
@@ -289,7 +289,7 @@ class PreconditionFailed(OmnigraphError):
         self.actual = actual
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the error as plain JSON-ready values."""
+        """Return the error as plain JSON-ready values."""
         return {**super().to_dict(), "expected": self.expected, "actual": self.actual}
 
 
@@ -303,7 +303,7 @@ class RecoveryRequired(OmnigraphError):
         self.operation_id = operation_id
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the error as plain JSON-ready values."""
+        """Return the error as plain JSON-ready values."""
         return {**super().to_dict(), "operation_id": self.operation_id}
 
 
@@ -336,7 +336,7 @@ class ResourceLimit(OmnigraphError):
         self.limit = limit
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the error as plain JSON-ready values."""
+        """Return the error as plain JSON-ready values."""
         return {**super().to_dict(), "resource": self.resource, "limit": self.limit}
 
 
@@ -356,7 +356,7 @@ class StorageError(OmnigraphError):
         self.transient = transient
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the error as plain JSON-ready values."""
+        """Return the error as plain JSON-ready values."""
         return {**super().to_dict(), "transient": self.transient}
 
 
@@ -374,7 +374,7 @@ class EmbeddingError(OmnigraphError):
         self.status = status
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the error as plain JSON-ready values."""
+        """Return the error as plain JSON-ready values."""
         return {**super().to_dict(), "transient": self.transient, "status": self.status}
 
 

@@ -96,14 +96,14 @@ class _Declared(Struct, frozen=True):
     secret: bool
 
 
-#: What `_setting` was told, in the order of the fields of `Settings`.
+#: The declarations of `_setting`, in the order of the fields of `Settings`.
 _DECLARED: list[_Declared] = []
 
 
 def _setting(
     env: str, default: Any, read: Callable[[str], Any], doc: str, *, secret: bool = False
 ) -> Any:
-    """Declare a setting; give the default of its field."""
+    """Declare a setting; returns the default of its field."""
     _DECLARED.append(_Declared(env, default, read, doc, secret))
     return default
 
@@ -123,8 +123,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     Attributes:
         debug: Show tracebacks of errors on the command line.
         query_cache_size: How many compiled query files to keep in memory.
-        schema: Schema file for commands that are given none.
-        store: The graph for commands that are given none.
+        schema: Schema file for commands without `--schema`.
+        store: The graph for commands that name none.
         lock_wait_seconds: How long a write waits for the effect lock.
         lease_seconds: How long a lease on an object store outlives its holder.
         query_seconds: How long a query may run.

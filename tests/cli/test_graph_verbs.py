@@ -374,7 +374,7 @@ def test_branch_create_and_list(run: Run, graph: Graph):
     "name,code,message",
     [
         ("draft", 1, "there is a branch `draft` already"),
-        ("main", 1, "always there"),
+        ("main", 1, "always exists"),
         ("draft/two", 1, "one name may not be the folder of another"),
         ("my branch", 2, "letters, digits"),
         ("../up", 2, "cannot name a branch"),
@@ -438,7 +438,7 @@ def test_branch_delete_of_a_parent_is_a_conflict(run: Run, graph: Graph):
     graph.branches.create("child", source="draft")
     ran = run("branch", "delete", "g.omni", "draft", "--yes")
     assert ran.code == 3
-    assert "`child` was made from it; delete it first" in ran.err
+    assert "`child` was created from it; delete it first" in ran.err
 
 
 # --- commit ---

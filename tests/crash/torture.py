@@ -35,6 +35,7 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
+from omnigraph import Snapshot
 from omnigraph.errors import (
     AlreadyExists,
     ConflictError,
@@ -44,7 +45,6 @@ from omnigraph.errors import (
 from omnigraph.graph import Graph, init, open
 from omnigraph.history.manifest import Commit
 from omnigraph.language.schema.arrow import table_schema
-from omnigraph.snapshots import Snapshot
 from omnigraph.writes.batches import Batches
 from tests.crash.children import start_child
 from tests.crash.room import few_are_many

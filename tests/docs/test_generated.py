@@ -89,7 +89,7 @@ def test_the_api_page_lists_the_methods_of_a_class(kind):
         "Branch": {"name"},
         "Snapshot": {"branch", "commit"},
     }
-    methods = {name for name in vars(kind) if not name.startswith("_")}
+    methods = {name for part in kind.__mro__ for name in vars(part) if not name.startswith("_")}
     assert sorted(listed) == sorted(methods | fields.get(kind.__name__, set()))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from omnigraph.cli import main
 from omnigraph.graph import init, open
-from omnigraph.history import lineage, store
+from omnigraph.history import commit_reader, lineage
 from omnigraph.history.manifest import Commit, parse_commit
 
 INSERT = "query q($n: String) { insert Person { name: $n } }"
@@ -38,7 +38,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ids.append(commit.id)
         return commit
 
-    monkeypatch.setattr(store, "parse_commit", noted)
+    monkeypatch.setattr(commit_reader, "parse_commit", noted)
     return ids
 
 

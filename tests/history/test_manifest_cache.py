@@ -12,8 +12,9 @@ import pytest
 
 from omnigraph.errors import StorageError
 from omnigraph.graph import Graph, init, open
+from omnigraph.history.branch_state import Present
 from omnigraph.history.manifest_cache import ManifestCache
-from omnigraph.history.store import History, Present
+from omnigraph.history.store import History
 from omnigraph.storage import cache_files
 from omnigraph.storage.location import Location
 from omnigraph.storage.version_file import newest_stamp

@@ -10,8 +10,9 @@ import pytest
 from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import ReadSetConflict
 from omnigraph.graph import init
+from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import Commit
-from omnigraph.history.store import BranchState, History
+from omnigraph.history.store import History
 from omnigraph.storage.location import Location
 
 

@@ -20,10 +20,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from omnigraph import Snapshot
 from omnigraph.errors import ConflictError, MergeConflicts, UsageError
 from omnigraph.graph import Graph, init, open
 from omnigraph.merge.apply import MergeResult
-from omnigraph.snapshots import Snapshot
 from tests.merge.model import (
     UNKNOWN,
     Conflict,

@@ -30,7 +30,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from omnigraph import failpoints
+from omnigraph import Snapshot, failpoints
 from omnigraph.errors import (
     AlreadyExists,
     ConflictError,
@@ -43,7 +43,6 @@ from omnigraph.errors import (
 from omnigraph.failpoints import POINTS, FailpointError
 from omnigraph.graph import Graph, init, open
 from omnigraph.language.schema.arrow import table_schema
-from omnigraph.snapshots import Snapshot
 from omnigraph.writes.sidecar import list_sidecars
 from tests.leftover_files import unreferenced
 

@@ -10,7 +10,8 @@ import pytest
 
 from omnigraph import failpoints
 from omnigraph.errors import OmnigraphError, ReadSetConflict
-from omnigraph.graph import Graph, LoadMode, init
+from omnigraph.graph import Graph, init
+from omnigraph.graph.writes import LoadMode
 from omnigraph.maintenance.indexes import ensure_indices
 from omnigraph.pipeline.load.run import Loading
 

@@ -131,7 +131,7 @@ CASES = [
          [node("Part", id="y", sku="x")]),
     Case("id", ["Note, `id`: every row needs an id"],
          {"Note": pa.table({"id": pa.array([None, "n"]), "text": ["a", "b"]})}),
-    Case("repeated", ['Part "x", `sku`: the key "x" is given twice in one write'],
+    Case("repeated", ['Part "x", `sku`: duplicate key "x" in one write'],
          {"Part": pa.table({"sku": ["x", "x"]})}, [node("Part", sku="x")] * 2,
          'insert Part { sku: "x" } insert Part { sku: "x" }', mode="append"),
     Case("exists", ['Part "q", `sku`: the key "q" is there already; use merge to replace it'],

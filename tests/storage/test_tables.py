@@ -124,7 +124,7 @@ def test_deleting_a_fork_deletes_what_was_made_from_it(tables, table):
 def test_a_fork_that_others_need_is_kept(tables, table):
     tables.create_branch(table, 2, "a")
     tables.create_branch(TableRef(table.path, "a"), 2, "b")
-    with pytest.raises(StorageError, match="b is made from it"):
+    with pytest.raises(StorageError, match="b is created from it"):
         tables.delete_branch(table.path, "a", keep=["b"])
     assert set(tables.branches(table.path)) == {"a", "b"}
 

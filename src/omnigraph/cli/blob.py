@@ -21,8 +21,8 @@ from omnigraph.cli.text import columns, one_line
 from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
-    from omnigraph.blobs import EntityKind
     from omnigraph.graph import Graph
+    from omnigraph.graph.blob_values import EntityKind
     from omnigraph.storage.blobs import BlobStream
 
 _NAMES = ("TYPE", "ID", "PROPERTY")

@@ -47,7 +47,7 @@ def common_ancestors(
     marks[theirs] = marks.get(theirs, 0) | _THEIRS
     queue = [(_turned(id), id) for id in marks]
     heapq.heapify(queue)
-    found: list[str] = []
+    candidates: list[str] = []
     # Those in the queue that are not below an answer; a commit may be in the queue twice.
     waiting = set(marks)
     upcoming: str | None = None
@@ -58,7 +58,7 @@ def common_ancestors(
         mark = marks[id]
         passed = mark
         if mark == _BOTH and is_readable(id):
-            found.append(id)
+            candidates.append(id)
             passed |= _BELOW
         for parent in parents(id):
             known = marks.get(parent, 0)
@@ -74,7 +74,7 @@ def common_ancestors(
                 upcoming = parent
             else:
                 heapq.heappush(queue, (_turned(parent), parent))
-    common = list(dict.fromkeys(id for id in found if not marks[id] & _BELOW))
+    common = list(dict.fromkeys(id for id in candidates if not marks[id] & _BELOW))
     return common, [id for id, mark in marks.items() if mark == _THEIRS]
 
 
@@ -85,12 +85,12 @@ def merged_by(source: Lineage, commits: Iterable[str]) -> dict[str, MergedCommit
         source: What the branch that is merged knows.
         commits: The commits.
     """
-    found = {}
+    merged = {}
     for id in commits:
         branch, parents = source.branch_of(id), source.parents(id)
         if branch is not None and parents is not None:
-            found[id] = MergedCommit(branch, parents)
-    return found
+            merged[id] = MergedCommit(branch, parents)
+    return merged
 
 
 #: Every letter for another one, so that ids sort the other way round.

@@ -44,7 +44,7 @@ def init_repository(
 ) -> Repository:
     """Create a graph.
 
-    Killed at any moment, a second call either finishes the work or finds the graph there.
+    Killed at any moment, a second call either finishes the work or reports the graph that exists.
 
     Raises:
         SchemaError: The schema does not compile; nothing was written.
@@ -108,16 +108,16 @@ def _refuse_inside(location: Location) -> None:
 
 
 def _check_place(location: Location, objects: Objects, history: History) -> list[str]:
-    """Check that a graph can be created at a place; gives what is there already."""
-    found = [name for name in objects.top_level() if name != LOCK_FOLDER]
+    """Check that a graph can be created at a place; returns the names of what it has."""
+    names = [name for name in objects.top_level() if name != LOCK_FOLDER]
     # In this order: a graph that somebody else finishes now is a graph, not foreign files.
     if history.exists():
         raise AlreadyExists(f"there is a graph at {location} already")
-    if found and INIT_CLAIM not in found:
+    if names and INIT_CLAIM not in names:
         raise UsageError(
-            f"{location} is not empty (it has {', '.join(found[:3])}); give a new or empty folder"
+            f"{location} is not empty (it has {', '.join(names[:3])}); give a new or empty folder"
         )
-    return found
+    return names
 
 
 def _claim_place(location: Location, objects: Objects, history: History) -> None:
@@ -126,7 +126,7 @@ def _claim_place(location: Location, objects: Objects, history: History) -> None
         claim = {"started_at": dt.datetime.now(dt.UTC).isoformat()}
         objects.write(INIT_CLAIM, json.dumps(claim).encode())
         return
-    # Whoever claimed it is dead, or it would hold the lock. Nothing there was ever visible.
+    # Whoever claimed it is dead, or it would hold the lock. Nothing of it was ever visible.
     for folder in TABLE_FOLDERS:
         objects.delete_folder(folder)
     for file in (SCHEMA_TEXT, SCHEMA_COMPILED, SCHEMA_STATE):

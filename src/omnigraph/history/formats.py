@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from omnigraph.history.branch_state import MANIFEST, format_of
 from omnigraph.history.manifest import FORMAT, FORMAT_KEY
 from omnigraph.history.names import RUN_PREFIX
-from omnigraph.history.store import MANIFEST, format_of
 from omnigraph.storage.ledger import Ledger
 from omnigraph.storage.location import Location
 
@@ -28,7 +28,7 @@ def _sweep_runs(ledger: Ledger) -> None:
     while True:
         known = ledger.branches()
         parents = {details["parent_branch"] for details in known.values()}
-        # One that a user's branch was made from has to stay; it is hidden.
+        # One that a user's branch was created from has to stay; it is hidden.
         free = [b for b in known if b.startswith(RUN_PREFIX) and b not in parents]
         if not free:
             return
@@ -49,7 +49,7 @@ def stamp_of(location: Location) -> int:
 
 
 def migrate(location: Location) -> list[int]:
-    """Bring a graph to the newest format; gives the formats it went through.
+    """Bring a graph to the newest format; returns the formats it went through.
 
     The caller holds the effect lock.
     """

@@ -20,7 +20,7 @@ Read = Callable[[int, int], Iterable[Commit]]
 
 
 class Lineage:
-    """What a branch knows of commits: its own, those before it was made, and merged ones.
+    """What a branch knows of commits: its own, those before it was created, and merged ones.
 
     Safe to share between threads.
 
@@ -56,11 +56,11 @@ class Lineage:
         self._guard = threading.RLock()
 
     def forked(self, identity: str, version: int, read: Read) -> Lineage | None:
-        """What a branch knows that was just made from this one; None when that is not certain.
+        """What a branch knows that was just created from this one; None if not certain.
 
         Args:
             identity: The lifetime of the new branch.
-            version: The version of the manifest that it was made from.
+            version: The version of the manifest that it was created from.
             read: Reads commits from its manifest.
         """
         with self._guard:
@@ -81,7 +81,7 @@ class Lineage:
                 self._high = max(self._high, version)
 
     def extend(self, commits: Iterable[Commit], before: int, version: int) -> None:
-        """Add commits that led from one version to the next, if everything up to there is here."""
+        """Add commits that led from one version to the next, if everything before is known."""
         with self._guard:
             if self._high == before:
                 self._add(commits)
@@ -103,27 +103,27 @@ class Lineage:
 
     def known(self, id: str) -> Commit | None:
         """A commit, if it is in memory."""
-        found = self._commits.get(id)
-        if found is None and self._below is not None:
+        commit = self._commits.get(id)
+        if commit is None and self._below is not None:
             return self._below.known(id)
-        return found
+        return commit
 
     def find(self, id: str) -> Commit | None:
         """A commit; reads until it is found, or there is nothing left to read."""
-        found = self.known(id)
-        while found is None and self.deepen():
-            found = self.known(id)
-        return found
+        commit = self.known(id)
+        while commit is None and self.deepen():
+            commit = self.known(id)
+        return commit
 
     def parents(self, id: str) -> tuple[str, ...] | None:
         """The parents of a commit, if they are in memory."""
-        found = self._parents.get(id)
-        return self._below.parents(id) if found is None and self._below is not None else found
+        parents = self._parents.get(id)
+        return self._below.parents(id) if parents is None and self._below is not None else parents
 
     def branch_of(self, id: str) -> str | None:
         """The branch that a commit was made on, if that is in memory."""
-        found = self.known(id) or self._noted(id)
-        return None if found is None else found.branch
+        commit = self.known(id) or self._noted(id)
+        return None if commit is None else commit.branch
 
     def chain(self, id: str) -> Iterator[Commit]:
         """A commit and all before it, newest first, along first parents."""
@@ -136,8 +136,8 @@ class Lineage:
             current = commit.parents[0] if commit.parents else None
 
     def _noted(self, id: str) -> MergedCommit | None:
-        found = self._merged.get(id)
-        return self._below._noted(id) if found is None and self._below is not None else found
+        commit = self._merged.get(id)
+        return self._below._noted(id) if commit is None and self._below is not None else commit
 
     def _add(self, commits: Iterable[Commit]) -> None:
         for commit in commits:

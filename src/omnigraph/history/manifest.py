@@ -3,7 +3,7 @@
 The manifest holds what is true now: the `table_version` row of every table (the ones before are
 dropped when the manifest is compacted), one `graph_head` row per branch, and one `graph_commit` row
 per commit. A commit row lists the table versions it changed, so that the state at any commit can be
-told from commit rows alone, and old versions of the manifest itself can be dropped. Reading a
+computed from commit rows alone, and old versions of the manifest itself can be dropped. Reading a
 snapshot and publishing cost what the tables cost, not what the history costs.
 
 When a branch is deleted, main gets its commits as `archived_commit` rows and a `deleted_branch` row
@@ -103,7 +103,7 @@ class PublishedTable(Struct, frozen=True):
         return self.key.partition(":")[2]
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the table as plain values."""
+        """Return the table as plain values."""
         return {
             "table": self.key,
             "version": self.version,
@@ -127,7 +127,7 @@ class Commit(Struct, frozen=True):
         parents: The commit it was made on; for a merge also the merged one.
         changes: The table versions it published: version, table branch and row count.
         before: Of the same tables, version and table branch before it; what is not known, or was
-            not there, is left out.
+            did not exist, is omitted.
         request_digest: What tells the request from others with its idempotency key.
         merged: Of a merge, the commits that came with it: their branch and their parents. They
             tell what was merged after the branch they were made on is gone.
@@ -156,7 +156,7 @@ class Commit(Struct, frozen=True):
     touched: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the commit as plain values."""
+        """Return the commit as plain values."""
         return {
             "id": self.id,
             "parents": list(self.parents),
@@ -254,7 +254,7 @@ def fold(
 def advance(
     state: ManifestState, version: int, changed: Iterable[PublishedTable], commit: Commit
 ) -> ManifestState:
-    """The state after a commit, told without reading it."""
+    """The state after a commit, computed without reading it."""
     new = {t.identity: t for t in changed}
     return ManifestState(
         version,

@@ -24,18 +24,18 @@ class ManifestCache:
         if state is None:
             return None
         try:
-            found = json.loads(state)
-            if found["stamp"] != str(stamp) or found["format"] != FORMAT:
+            entry = json.loads(state)
+            if entry["stamp"] != str(stamp) or entry["format"] != FORMAT:
                 return None
             tables = [
                 PublishedTable(TableIdentity.parse(identity), *rest)
-                for identity, *rest in found["tables"]
+                for identity, *rest in entry["tables"]
             ]
-            return found["graph"], ManifestState(
+            return entry["graph"], ManifestState(
                 stamp.version,
                 MappingProxyType({table.identity: table for table in tables}),
-                MappingProxyType(found["heads"]),
-                MappingProxyType(found["tags"]),
+                MappingProxyType(entry["heads"]),
+                MappingProxyType(entry["tags"]),
             )
         except (ValueError, TypeError, KeyError):
             return None
@@ -44,7 +44,7 @@ class ManifestCache:
         """Cache the state at a version."""
         if self._file is None:
             return
-        found = {
+        entry = {
             "format": FORMAT,
             "stamp": str(stamp),
             "graph": graph,
@@ -55,7 +55,7 @@ class ManifestCache:
             "heads": dict(state.heads),
             "tags": dict(state.tags),
         }
-        content = json.dumps(found, separators=(",", ":")).encode()
+        content = json.dumps(entry, separators=(",", ":")).encode()
         write_file(self._file, _opening(content), content, b"}")
 
 

@@ -38,18 +38,18 @@ def fork_of(branch: str, lifetime: str) -> str:
 
 @lru_cache(maxsize=1024)
 def split_fork(fork: str) -> tuple[str, str]:
-    """The branch that made a fork of a table, and which of its lifetimes; empty if not known."""
+    """The branch that created a fork of a table, and which of its lifetimes; empty if not known."""
     branch = _LIFETIME.sub("", fork)
     return branch, fork[len(branch) + 1 :]
 
 
 def branch_of_fork(fork: str) -> str:
-    """The branch that made a fork of a table."""
+    """The branch that created a fork of a table."""
     return split_fork(fork)[0]
 
 
 def check_name(name: str, what: str = "branch") -> str:
-    """Check the form of a branch's or tag's name; gives it back.
+    """Check the form of a branch's or tag's name; returns it.
 
     Raises:
         UsageError: The name is not possible.
@@ -72,7 +72,7 @@ def check_new_branch(name: str, existing: Iterable[str]) -> str:
     """Check that a branch of this name can be created beside the existing ones."""
     check_name(name)
     if name == MAIN:
-        raise AlreadyExists("the branch `main` is always there")
+        raise AlreadyExists("the branch `main` always exists")
     for other in existing:
         if other == name:
             raise AlreadyExists(f"there is a branch `{name}` already")

@@ -1,4 +1,4 @@
-"""The commits that may have changed one entity, told from the manifest by one read.
+"""The commits that may have changed one entity, by one read of the manifest.
 
 A commit that touches few ids has marks of them in a column of its own, so that most commits are
 passed over without being parsed. Commits of many rows, those that recovery has finished, and those
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.compute.arrays import as_numpy
+from omnigraph.history.branch_state import ARCHIVE
 from omnigraph.history.manifest import (
     ARCHIVED_FILTER,
     COMMIT_FILTER,
@@ -24,7 +25,7 @@ from omnigraph.history.manifest import (
     id_marks,
     parse_commit,
 )
-from omnigraph.history.store import ARCHIVE, History
+from omnigraph.history.store import History
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +111,10 @@ def publications(
     rows = history.rows(branch, where)
     # The metadata is JSON, in which a message has no such text: its quotes are escaped.
     pattern = rf'"{table}":\[(?P<version>\d+),(?:null|"(?P<fork>[^"]*)")'
-    found = pc.extract_regex(rows["metadata"], pattern)
-    rows, found = rows.filter(found.is_valid()), found.drop_null()
-    versions = as_numpy(pc.struct_field(found, "version").cast(pa.int64()))
-    forks = pc.struct_field(found, "fork")
+    changes = pc.extract_regex(rows["metadata"], pattern)
+    rows, changes = rows.filter(changes.is_valid()), changes.drop_null()
+    versions = as_numpy(pc.struct_field(changes, "version").cast(pa.int64()))
+    forks = pc.struct_field(changes, "fork")
     wanted = np.zeros(len(versions), bool)
     for span in spans:
         # With its first version a table was created, empty.

@@ -3,7 +3,7 @@
 Writers of several processes take turns, and each has to know what the others did meanwhile. Here
 it finds the rows that were published, and the ids that were touched, without opening a table. The
 file is no part of the history: it may be damaged, old or missing at any time. A step counts only if
-the stamps of the manifest's versions before and after it are those that are there.
+the stamps of the manifest's versions before and after it are those that exist.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Recent:
         if self._folder is None:
             return
         content = f"{before} {after} ".encode() + msgspec.json.encode(step)
-        # Whatever was left there by a killed process ends where this line begins.
+        # Whatever a killed process has left ends where this line begins.
         line = b"\n%08x %b" % (zlib.crc32(content), content)
         # Without it, others read the manifest.
         append_to_file(self._file(lifetime), line, _MOST_BYTES)
@@ -117,9 +117,9 @@ class Recent:
             for most in _READ_BYTES:
                 content = os.pread(handle, most, max(0, size - most))
                 lines = content.split(b"\n")[::-1]
-                found = _chain(lines, str(before).encode(), str(after).encode())
-                if found is not None or size <= most:
-                    return found
+                steps = _chain(lines, str(before).encode(), str(after).encode())
+                if steps is not None or size <= most:
+                    return steps
         except OSError:
             pass
         finally:
@@ -138,7 +138,7 @@ class Recent:
 
 def _chain(lines: Sequence[bytes], first: bytes, last: bytes) -> list[Step] | None:
     """The steps that lead from one stamp to another, of lines with the newest first."""
-    found: list[Step] = []
+    steps: list[Step] = []
     wanted = last
     for line in lines:
         check, _, content = line.partition(b" ")
@@ -149,10 +149,10 @@ def _chain(lines: Sequence[bytes], first: bytes, last: bytes) -> list[Step] | No
         if b"%08x" % zlib.crc32(content) != check:
             return None
         try:
-            found.append(_decoder.decode(encoded))
+            steps.append(_decoder.decode(encoded))
         except msgspec.MsgspecError:
             return None
         if before == first:
-            return found[::-1]
+            return steps[::-1]
         wanted = before
     return None

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from omnigraph.errors import NotFound, StorageError, UsageError
+from omnigraph.history.branch_state import MANIFEST
 from omnigraph.history.manifest import TableIdentity
-from omnigraph.history.store import MANIFEST, History
+from omnigraph.history.store import History
 from omnigraph.language import Catalog
 from omnigraph.storage.links import refuse_links
 from omnigraph.storage.location import Location
@@ -119,17 +120,17 @@ def refuse_file(location: Location) -> None:
 
 def _read_schema(location: Location) -> Catalog:
     objects = Objects.at(location)
-    found = {}
+    files = {}
     for path in (SCHEMA_COMPILED, SCHEMA_STATE):
         stored = objects.read(path)
         if stored is None:
             raise StorageError(f"{location.child(path)} is missing from the graph")
-        found[path] = stored.data
+        files[path] = stored.data
     path = SCHEMA_COMPILED
     try:
-        catalog = Catalog.from_json(found[SCHEMA_COMPILED].decode())
+        catalog = Catalog.from_json(files[SCHEMA_COMPILED].decode())
         path = SCHEMA_STATE
-        wanted = json.loads(found[SCHEMA_STATE])["identity_hash"]
+        wanted = json.loads(files[SCHEMA_STATE])["identity_hash"]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StorageError(f"{location.child(path)} is damaged: {error!r}") from error
     if catalog.identity_hash != wanted:

@@ -1,6 +1,6 @@
 """Which state of a graph is meant: a branch, a commit, a tag, a version of the manifest or a time.
 
-A commit of a deleted branch is found by its id until a cleanup.
+A commit of a deleted branch can be read by its id until a cleanup.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Revision(Struct, frozen=True):
     """One state of a graph.
 
     Attributes:
-        branch: The branch that the commit was made on, or was found at the head of.
+        branch: The branch that the commit was made on, or is the head of.
         home: A branch that has the commit, or `ARCHIVE`.
         epoch: How often the graph's folder was seen replaced when it was read.
     """
@@ -62,7 +62,7 @@ def find_commit(history: History, name: str) -> Commit:
 
 def at_commit(history: History, name: str) -> Revision:
     """The state at a commit, by its id or tag."""
-    # What a state in the past is told from has to be of the graph that is there now.
+    # What a past state is computed from has to be of the graph that is open now.
     epoch = history.verify()
     commit = find_commit(history, name)
     home = history.home(commit.id, (commit.branch,))
@@ -81,7 +81,7 @@ def at_time(history: History, branch: str, moment: dt.datetime) -> Revision:
     """What a branch was at a time; without a zone, it is UTC.
 
     Raises:
-        NotFound: The graph was made later.
+        NotFound: The graph was created later.
     """
     history.check_branch(branch)
     if moment.tzinfo is None:
@@ -93,7 +93,7 @@ def at_time(history: History, branch: str, moment: dt.datetime) -> Revision:
         first = commit
     assert first is not None
     raise NotFound(
-        f"there was no graph at {moment.isoformat()}: it was made at {first.time.isoformat()}"
+        f"there was no graph at {moment.isoformat()}: it was created at {first.time.isoformat()}"
     )
 
 

@@ -29,7 +29,7 @@ class Touched(Struct, frozen=True, array_like=True):
 class TouchedIds:
     """Ids that versions of tables have inserted, replaced or deleted. Safe between threads.
 
-    A version is told by the lifetime of its branch, too: a branch that was made anew has other
+    The lifetime of its branch identifies a version, too: a branch that was recreated has other
     versions with the same numbers.
     """
 

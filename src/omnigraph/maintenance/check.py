@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from omnigraph.compute.keys import physical
 from omnigraph.errors import NotFound, OmnigraphError
+from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import PublishedTable
 from omnigraph.history.repository import Repository
-from omnigraph.history.store import BranchState
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.writes.delta import TableDelta
 from omnigraph.writes.rules import Violations
@@ -33,7 +33,7 @@ class Problem:
     message: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the problem as plain values."""
+        """Return the problem as plain values."""
         return {
             "branch": self.branch,
             "table": self.table,
@@ -44,7 +44,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What a check looked at and what it found."""
+    """What a check looked at, and the problems."""
 
     branches: int
     tables: int
@@ -52,7 +52,7 @@ class CheckResult:
     problems: tuple[Problem, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the result as plain values."""
+        """Return the result as plain values."""
         return {
             "branches": self.branches,
             "tables": self.tables,
@@ -73,22 +73,22 @@ def check(repository: Repository) -> CheckResult:
         branch: BranchState | None = None
         try:
             branch = repository.history.read(info.name)
-            found = list(_check_branch(repository, branch))
+            branch_problems = list(_check_branch(repository, branch))
         except OmnigraphError:
             if not _is_gone(repository, info.name, branch):
                 raise
             continue
-        if found and _is_gone(repository, info.name, branch):
+        if branch_problems and _is_gone(repository, info.name, branch):
             continue
         branches += 1
         tables += len(branch.state.tables)
         rows += sum(table.rows for table in branch.state.tables.values())
-        problems += found
+        problems += branch_problems
     return CheckResult(branches, tables, rows, tuple(problems))
 
 
 def _is_gone(repository: Repository, name: str, branch: BranchState | None) -> bool:
-    """True for a branch that was deleted, or made anew, while it was read."""
+    """True for a branch that was deleted, or recreated, while it was read."""
     try:
         identity = repository.history.branch_identity(name)[0]
     except NotFound:
@@ -115,7 +115,7 @@ def _check_table(
         return Problem(branch.name, table.key, rule, message)
 
     try:
-        found = repository.tables.open(table.ref, table.version).read(["id"]).num_rows
+        rows = repository.tables.open(table.ref, table.version).read(["id"]).num_rows
         head = repository.tables.head(table.ref, table.version)
     except OmnigraphError as error:
         yield problem("readable", error.message)
@@ -124,8 +124,8 @@ def _check_table(
     # A table that the branch has not forked yet moves on with the branch that owns it.
     if head != table.version and branch.owns(table):
         yield problem("head", f"HEAD is version {head}, published is {table.version}")
-    if found != table.rows:
-        yield problem("rows", f"it has {found} rows, the manifest says {table.rows}")
+    if rows != table.rows:
+        yield problem("rows", f"it has {rows} rows, the manifest says {table.rows}")
 
 
 def _check_rules(
@@ -133,30 +133,30 @@ def _check_rules(
 ) -> Iterator[Problem]:
     """Do all rows keep the schema's rules?"""
     view = View(repository, branch)
-    found = Violations()
+    violations = Violations()
     deltas: dict[str, TableDelta] = {}
     for table in readable:
         type = view.type(table.name)
         scalars = [p.name for p in type.stored_properties if not p.type.is_blob]
         for batch in view.table(table.name).snapshot.batches(["id", *scalars]):
             rows = pa.Table.from_batches([batch])
-            check_values(type, rows, found, columns=frozenset(scalars))
+            check_values(type, rows, violations, columns=frozenset(scalars))
         # As if all rows were written to an empty table; only what is compared is read.
         narrow = view.table(table.name).read(_compared(type))
         deltas[type.name] = TableDelta.of(type, new=narrow, replaces_all=True)
-        check_each_id(type, narrow, found)
+        check_each_id(type, narrow, violations)
     edges = [
         edge
         for edge in repository.catalog.edges.values()
         if {edge.name, edge.source, edge.target} <= deltas.keys()
     ]
-    check_keys(repository.catalog, deltas, view.table, found, edges=edges)
-    for violation in found.found:
+    check_keys(repository.catalog, deltas, view.table, violations, edges=edges)
+    for violation in violations.listed:
         assert violation.type is not None
         key = view.type(violation.type).table_key
         yield Problem(branch.name, key, violation.rule, violation.message)
-    if found.total > len(found.found):
-        text = f"{found.total - len(found.found)} more rows break the schema's rules"
+    if violations.total > len(violations.listed):
+        text = f"{violations.total - len(violations.listed)} more rows break the schema's rules"
         yield Problem(branch.name, None, "rules", text)
 
 

@@ -4,7 +4,7 @@ What is a leftover is found without a lock, however long that takes. It is remov
 time under the effect lock, after another look at what has come to refer to it since. A process that
 is killed in between leaves a sound graph, and the next cleanup goes on.
 
-A writer that lives has staged files that nothing refers to either. They are kept because they are
+A writer that lives has staged files that nothing refers to either. They stay because they are
 young, or because the writer has a heartbeat: nothing that is younger than a living writer is
 removed. Should one lose its files all the same, it notices before it has any effect.
 """
@@ -21,10 +21,16 @@ from typing import Any, Protocol
 from omnigraph import failpoints
 from omnigraph.compute.ulids import made_at
 from omnigraph.errors import NotFound, RecoveryRequired, StorageError, UsageError
+from omnigraph.history.archive import (
+    archived_commits,
+    archived_commits_of,
+    deleted_branches,
+    drop_deleted,
+)
+from omnigraph.history.branch_state import MANIFEST, BranchState
 from omnigraph.history.manifest import MAIN, TableIdentity
 from omnigraph.history.names import branch_of_fork, is_internal
 from omnigraph.history.repository import Repository
-from omnigraph.history.store import MANIFEST, BranchState
 from omnigraph.maintenance.loose_files import cache_leftovers, control_leftovers, scratch_leftovers
 from omnigraph.storage.leftovers import Leftover, TableLeftovers
 from omnigraph.storage.lock import EffectLock
@@ -57,7 +63,7 @@ class CleanedPlace:
     forks: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the place as plain values."""
+        """Return the place as plain values."""
         return {
             "place": self.place,
             "files": self.files,
@@ -95,7 +101,7 @@ class CleanupResult:
         return sum(place.bytes for place in self.places)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the result as plain values."""
+        """Return the result as plain values."""
         return {
             "confirmed": self.confirmed,
             "files": self.files,
@@ -113,8 +119,8 @@ class _Place(Protocol):
     def find(self, until: float) -> tuple[list[Leftover], list[Leftover]]:
         """The leftovers that are old, and those that are not."""
 
-    def remove(self, found: Sequence[Leftover], lock: EffectLock) -> list[Leftover]:
-        """Remove what is still a leftover; gives what was. The caller holds the lock."""
+    def remove(self, leftovers: Sequence[Leftover], lock: EffectLock) -> list[Leftover]:
+        """Remove what is still a leftover; returns what was. The caller holds the lock."""
 
 
 def cleanup(
@@ -131,16 +137,16 @@ def cleanup(
     doomed = _deleted_before(repository, until)
     if confirm and doomed:
         with _undisturbed(repository):
-            repository.history.drop_deleted(doomed)
+            drop_deleted(repository.history, doomed)
     for name, place in _places(repository, doomed):
         removed: list[Leftover] = []
         try:
             removed, young = _found(place, until)
             younger += sum(len(leftover.files) for leftover in young)
             if confirm and removed:
-                found, removed = removed, []
+                leftovers, removed = removed, []
                 failpoints.hit("cleanup.found")
-                for portion in _portions(found):
+                for portion in _portions(leftovers):
                     removed += _removed(repository, place, portion)
         except (StorageError, NotFound) as error:
             errors[name] = error.message
@@ -154,12 +160,12 @@ def _deleted_before(repository: Repository, until: float) -> list[str]:
     """Branches that were deleted before a moment and have no tag, by the names of their forks."""
     history = repository.history
     tagged = set(history.present().state.tags.values())
-    found = []
-    for deleted in history.deleted_branches():
-        own = history.archived_commits_of(deleted)
+    forks = []
+    for deleted in deleted_branches(history):
+        own = archived_commits_of(history, deleted)
         if deleted.time.timestamp() <= until and tagged.isdisjoint(commit.id for commit in own):
-            found.append(deleted.fork)
-    return found
+            forks.append(deleted.fork)
+    return forks
 
 
 def _found(place: _Place, until: float) -> tuple[list[Leftover], list[Leftover]]:
@@ -193,10 +199,10 @@ def _removed(repository: Repository, place: _Place, portion: Sequence[Leftover])
     return removed
 
 
-def _portions(found: Sequence[Leftover]) -> Iterator[list[Leftover]]:
+def _portions(leftovers: Sequence[Leftover]) -> Iterator[list[Leftover]]:
     portion: list[Leftover] = []
     count = 0
-    for leftover in found:
+    for leftover in leftovers:
         portion.append(leftover)
         count += len(leftover.files)
         if count >= _PORTION:
@@ -261,12 +267,12 @@ def _places(repository: Repository, doomed: Sequence[str]) -> Iterator[tuple[str
 def _states(repository: Repository) -> list[BranchState]:
     """All branches as they are now."""
     history = repository.history
-    found = []
+    states = []
     for name in (MAIN, *(b for b in history.branch_names() if not is_internal(b))):
         # One that is deleted meanwhile is left out.
         with suppress(NotFound):
-            found.append(history.read(name))
-    return found
+            states.append(history.read(name))
+    return states
 
 
 class _TablePlace:
@@ -288,10 +294,10 @@ class _TablePlace:
     def find(self, until: float) -> tuple[list[Leftover], list[Leftover]]:
         return self._leftovers.find(self._live(), until)
 
-    def remove(self, found: Sequence[Leftover], lock: EffectLock) -> list[Leftover]:
-        forks = any(leftover.fork is not None for leftover in found)
+    def remove(self, leftovers: Sequence[Leftover], lock: EffectLock) -> list[Leftover]:
+        forks = any(leftover.fork is not None for leftover in leftovers)
         live = self._live() if forks else None
-        return self._leftovers.remove(found, live, lock)
+        return self._leftovers.remove(leftovers, live, lock)
 
     def _live(self) -> Collection[str] | None:
         """The forks of the table that a branch reads, or a commit that can be read."""
@@ -308,7 +314,7 @@ class _TablePlace:
                 live.add(table.branch)
         if listed <= live:
             return live
-        commits = history.archived_commits(self._doomed)
+        commits = archived_commits(history, self._doomed)
         for state in states:
             # One that is deleted meanwhile is in the archive, or was looked through.
             with suppress(NotFound):
@@ -330,14 +336,14 @@ class _LoosePlace:
         self._finds = finds
 
     def find(self, until: float) -> tuple[list[Leftover], list[Leftover]]:
-        found = self._finds(self._repository)
-        old = [leftover for leftover in found if leftover.modified <= until]
-        return old, [leftover for leftover in found if leftover.modified > until]
+        leftovers = self._finds(self._repository)
+        old = [leftover for leftover in leftovers if leftover.modified <= until]
+        return old, [leftover for leftover in leftovers if leftover.modified > until]
 
-    def remove(self, found: Sequence[Leftover], lock: EffectLock) -> list[Leftover]:
+    def remove(self, leftovers: Sequence[Leftover], lock: EffectLock) -> list[Leftover]:
         objects = self._repository.objects
-        for leftover in found:
+        for leftover in leftovers:
             lock.check()
             objects.delete_all([file.path for file in leftover.files])
             objects.drop_empty(leftover.key)
-        return list(found)
+        return list(leftovers)

@@ -33,8 +33,8 @@ def control_leftovers(repository: Repository) -> list[Leftover]:
     files = objects.files("", deep=False)
     for folder in (SIDECARS, LOCK_FOLDER):
         files += objects.files(folder)
-    found = [file for file in files if UNFINISHED.fullmatch(file.path.rpartition("/")[2])]
-    return [Leftover(file.path, (file,)) for file in found]
+    unfinished = [file for file in files if UNFINISHED.fullmatch(file.path.rpartition("/")[2])]
+    return [Leftover(file.path, (file,)) for file in unfinished]
 
 
 def cache_leftovers(repository: Repository) -> list[Leftover]:
@@ -69,8 +69,8 @@ def _is_of_use(file: str, live: set[str]) -> bool:
 
 def _folders(files: list[StoredFile], root: str) -> list[Leftover]:
     """Files by the folder below a root that they are in; each goes as a whole."""
-    found: dict[str, list[StoredFile]] = {}
+    by_folder: dict[str, list[StoredFile]] = {}
     for file in files:
         name = file.path.removeprefix(f"{root}/").partition("/")[0]
-        found.setdefault(f"{root}/{name}", []).append(file)
-    return [Leftover(key, tuple(members)) for key, members in sorted(found.items())]
+        by_folder.setdefault(f"{root}/{name}", []).append(file)
+    return [Leftover(key, tuple(members)) for key, members in sorted(by_folder.items())]

@@ -212,7 +212,7 @@ def _check(
     for rows in (delta.new, delta.changed):
         if rows.num_rows:
             check_values(type, rows, broken, external_blobs=allowed)
-    bucket.violations, bucket.violation_count = broken.found, broken.total
+    bucket.violations, bucket.violation_count = broken.listed, broken.total
     bucket.keys = keys_of_delta(site, delta, table)
     if isinstance(type, EdgeType) and delta.rows.num_rows:
         ends = delta.rows.select(["id", "src", "dst"])

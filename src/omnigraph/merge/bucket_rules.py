@@ -130,7 +130,7 @@ def check_keys(task: RulesTask) -> CheckedKeys:
                 check.cardinality(type)
         else:
             check.ends(type.name)
-    check.outcome.violations, check.outcome.count = check.found.found, check.found.total
+    check.outcome.violations, check.outcome.count = check.found.listed, check.found.total
     return check.outcome
 
 

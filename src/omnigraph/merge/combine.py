@@ -339,7 +339,7 @@ class Combination:
         if "unique" in violations.counts:
             # The first row with a value keeps it: which one that is depends on the ids alone.
             violations = self._checked({name: _by_id(delta) for name, delta in rows.items()})
-        return violations.found
+        return violations.listed
 
     def _checked(self, deltas: Mapping[str, TableDelta]) -> Violations:
         violations = Violations(most=sys.maxsize)

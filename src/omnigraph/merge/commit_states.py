@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from omnigraph.errors import NotFound
+from omnigraph.history.branch_state import ARCHIVE
 from omnigraph.history.manifest import MAIN, Commit, ManifestState, PublishedTable, TableIdentity
 from omnigraph.history.repository import Repository
-from omnigraph.history.store import ARCHIVE
 from omnigraph.merge.changes import GraphState
 
 #: Version and table branch.

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from omnigraph.errors import NotFound, StorageError, UsageError
+from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import GRAPH_KEY, Commit
 from omnigraph.history.repository import Repository
-from omnigraph.history.store import BranchState
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.merge.changes import GraphState, changed_types
 from omnigraph.merge.commit_states import states_around

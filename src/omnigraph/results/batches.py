@@ -1,4 +1,4 @@
-"""`QueryBatches`: the answer to a query in Arrow batches, made while they are read."""
+"""`QueryBatches`: the answer to a query in Arrow batches, computed while they are read."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import pyarrow as pa
 
 from omnigraph.language.query.compiled import ResultField
 from omnigraph.language.schema.arrow import arrow_type
+from omnigraph.results.header import ResultHeader
 
-#: A batch is not made larger than about this, however many rows it may have.
+#: A batch does not get larger than about this, however many rows it may have.
 _BATCH_BYTES = 8 << 20
 
 
-class QueryBatches:
+class QueryBatches(ResultHeader):
     """The rows that a query returns, batch by batch; they can be read once.
 
     Close it when not all of it was read, or use it as a context manager.
@@ -32,7 +33,7 @@ class QueryBatches:
         ...         print(batch.num_rows)
     """
 
-    __slots__ = ("_batches", "_branch", "_commit", "_fields", "_query")
+    __slots__ = ("_batches",)
 
     def __init__(
         self,
@@ -43,40 +44,12 @@ class QueryBatches:
         query: str,
     ) -> None:
         self._batches = batches
-        self._fields = tuple(fields)
-        self._commit = commit
-        self._branch = branch
-        self._query = query
-
-    @property
-    def fields(self) -> tuple[ResultField, ...]:
-        """The columns, with their types."""
-        return self._fields
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns."""
-        return tuple(f.name for f in self._fields)
+        super().__init__(fields, commit, branch, query)
 
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of every batch."""
         return schema_of(self._fields)
-
-    @property
-    def commit(self) -> str:
-        """The id of the commit that is read."""
-        return self._commit
-
-    @property
-    def branch(self) -> str | None:
-        """The branch that the commit is on, if there is one."""
-        return self._branch
-
-    @property
-    def query(self) -> str:
-        """The name of the query."""
-        return self._query
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self

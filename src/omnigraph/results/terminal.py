@@ -35,7 +35,7 @@ def table_lines(
     width: int | None = None,
     rows: int | None = None,
 ) -> Iterator[str]:
-    """Give the lines of a table, the heading first.
+    """Return the lines of a table, the heading first.
 
     Args:
         table: The rows.
@@ -51,21 +51,21 @@ def table_lines(
         for i, (column, field) in enumerate(zip(columns, fields, strict=True)):
             natural[i] = max(natural[i], *map(cell_width, _cells(column, field, look)))
     sizes = natural if width is None else _fitted(natural, fields, width)
-    kept = fields[: len(sizes)]
-    yield _line(heads, kept, sizes)
+    visible = fields[: len(sizes)]
+    yield _line(heads, visible, sizes)
     for columns in portions(shown, fields):
-        cells = [_cells(c, f, look) for c, f in zip(columns, kept, strict=False)]
+        cells = [_cells(c, f, look) for c, f in zip(columns, visible, strict=False)]
         for row in zip(*cells, strict=True):
-            yield _line(row, kept, sizes)
+            yield _line(row, visible, sizes)
     if more := table.num_rows - shown.num_rows:
         yield f"… and {more:,} more row{'s' if more > 1 else ''}"
-    if width is not None and (left_out := heads[len(kept) :]):
+    if width is not None and (left_out := heads[len(visible) :]):
         s = "s" if len(left_out) > 1 else ""
         yield cut(f"… and {len(left_out)} more column{s}: {', '.join(left_out)}", width)
 
 
 def cell_width(text: str) -> int:
-    """Give the number of cells that a text takes on a terminal."""
+    """Return the number of cells that a text takes on a terminal."""
     if text.isascii() or _ONE_CELL.fullmatch(text):
         return len(text)
     # Imported when needed: most results do without, and start faster.

@@ -1,7 +1,7 @@
 """Blob values: large bytes that are read as streams, or copied when their row is written again.
 
 Lance keeps a value in the table's files, or only a reference to a file elsewhere. Reading a row
-gives neither: it gives a descriptor that says where the bytes are. Here the descriptors are turned
+returns neither, but a descriptor that says where the bytes are. Here the descriptors are turned
 into streams, and back into values that can be written.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: First byte and the one after the last; None is the end of the value.
 ByteRange = tuple[int, int | None]
 
-#: What Lance's descriptors call a value that is kept elsewhere.
+#: What Lance's descriptors call a value that is stored elsewhere.
 _EXTERNAL = 3
 #: How many bytes of values are read at a time to tell them apart.
 _TOKEN_BYTES = 64 << 20
@@ -44,7 +44,7 @@ class BlobStream(io.RawIOBase):
     Attributes:
         size: How many bytes the stream has.
         total_size: How many bytes the whole value has.
-        uri: Where the value is kept, if not in the graph.
+        uri: Where the value is stored, if not in the graph.
 
     Example:
         >>> with graph.read_blob("node", "Doc", "d1", "file") as blob:
@@ -74,7 +74,7 @@ class BlobStream(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """Give the position in the stream."""
+        """Return the position in the stream."""
         self._check_open()
         return self._position
 
@@ -98,20 +98,20 @@ class BlobStream(io.RawIOBase):
             return b""
         with _blob_errors(self._ref, self.uri):
             self._file.seek(self._start + self._position)
-            found = self._file.read(wanted)
-        self._position += len(found)
-        return found
+            content = self._file.read(wanted)
+        self._position += len(content)
+        return content
 
     def readall(self) -> bytes:
         """Read all bytes that are left."""
         return self.read()
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """Fill a buffer; gives how many bytes were read."""
+        """Fill a buffer; returns how many bytes were read."""
         view = memoryview(buffer).cast("B")
-        found = self.read(len(view))
-        view[: len(found)] = found
-        return len(found)
+        content = self.read(len(view))
+        view[: len(content)] = content
+        return len(content)
 
     def close(self) -> None:
         """Close the stream; closing it again does nothing."""
@@ -133,11 +133,11 @@ def open_blob(
         snapshot: The table.
         column: A blob column.
         row_id: The row.
-        range: Which bytes to give; all unless given.
+        range: Which bytes to return; all by default.
 
     Raises:
         NotFound: The row is not in this version.
-        StorageError: The value is kept elsewhere, and is not there.
+        StorageError: The value is stored elsewhere, and is missing.
         UsageError: The column is no blob column, or the range is not within the value.
     """
     if column not in blob_columns(snapshot):
@@ -153,7 +153,7 @@ def open_blob(
 
 
 def blob_columns(snapshot: TableSnapshot) -> tuple[str, ...]:
-    """Give the names of a table's blob columns."""
+    """Return the names of a table's blob columns."""
     return tuple(field.name for field in snapshot.schema if isinstance(field.type, BlobType))
 
 
@@ -167,7 +167,7 @@ def read_rewritable(
 
     Args:
         snapshot: The table.
-        row_ids: The rows, in the order in which they are given back.
+        row_ids: The rows, in the order in which they are returned.
         columns: What to read; blob columns among them have the struct of `table_schema`.
 
     Raises:
@@ -177,23 +177,23 @@ def read_rewritable(
 
 
 def mean_size(snapshot: TableSnapshot, fragments: Sequence[int], rows: int) -> int:
-    """About how many bytes the blobs of a row have, told by some rows of some fragments."""
+    """About how many bytes the blobs of a row have, estimated from some rows."""
     columns = blob_columns(snapshot)
     if not columns or not fragments:
         return 0
-    found = snapshot.read(columns, limit=rows, fragments=fragments)
-    sizes = [pc.sum(pc.struct_field(found[name], "size")).as_py() or 0 for name in columns]
-    return int(sum(sizes) // max(found.num_rows, 1))
+    sample = snapshot.read(columns, limit=rows, fragments=fragments)
+    sizes = [pc.sum(pc.struct_field(sample[name], "size")).as_py() or 0 for name in columns]
+    return int(sum(sizes) // max(sample.num_rows, 1))
 
 
 def with_blobs(
     snapshot: TableSnapshot, batch: pa.RecordBatch, most_bytes: int
 ) -> Iterator[pa.Table]:
-    """Give the rows of a batch with their blob values, not too many of them at a time.
+    """Return the rows of a batch with their blob values, not too many of them at a time.
 
     Args:
         snapshot: The table that the batch was read from.
-        batch: Rows with `_rowid`; the values have the form that `read_rewritable` gives them.
+        batch: Rows with `_rowid`; the values have the form that `read_rewritable` returns.
         most_bytes: How many bytes of values to give at a time; a larger value comes alone.
     """
     sizes = np.zeros(batch.num_rows, np.uint64)
@@ -215,7 +215,7 @@ def with_blobs(
 def with_tokens(snapshot: TableSnapshot, rows: pa.Table, row_ids: pa.ChunkedArray) -> pa.Table:
     """Rows with texts that stand for the content of their blobs, in place of the descriptors.
 
-    Equal texts mean equal values: a value that the table keeps is told by its digest, a reference
+    Equal texts mean equal values: a value in the table is identified by its digest, a reference
     to a file elsewhere by the file's address. Values are read a few at a time.
 
     Args:
@@ -262,16 +262,16 @@ def _values(
     descriptors: Sequence[dict[str, Any] | None],
 ) -> pa.Array:
     """Turn descriptors into values: bytes, or references."""
-    kept = [
+    stored_ids = [
         row_id
         for row_id, descriptor in zip(row_ids, descriptors, strict=True)
         if descriptor is not None and _uri(descriptor) is None
     ]
-    found: Sequence[tuple[int, bytes | None]] = []
-    if kept:
+    blobs: Sequence[tuple[int, bytes | None]] = []
+    if stored_ids:
         with table_errors(snapshot.ref):
-            found = snapshot._dataset.read_blobs(column, ids=kept, preserve_order=True)
-    contents = iter(found)
+            blobs = snapshot._dataset.read_blobs(column, ids=stored_ids, preserve_order=True)
+    contents = iter(blobs)
     values: list[dict[str, Any] | None] = []
     for descriptor in descriptors:
         if descriptor is None:

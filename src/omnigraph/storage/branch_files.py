@@ -2,7 +2,7 @@
 
 Lance can only list all branches of a table, and reads one file for each to do so. What is asked
 for most is whether one of them is there, and since when: that is a single file here. The files
-never change; a branch that is deleted and made again has another identifier.
+never change; a branch that is deleted and recreated has another identifier.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ def branch_names(objects: Objects, path: str) -> list[str]:
 
 
 def branch_details(objects: Objects, path: str, name: str) -> dict[str, Any] | None:
-    """What Lance lists about a branch: the one it was made from, and what tells it from others.
+    """What Lance lists about a branch: the one it was created from, and what tells it from others.
 
     Returns:
         `parent_branch`, `parent_version` and `branch_identifier`; None when there is no branch of
         this name.
     """
     file = f"{_folder(path)}{name.replace('/', '%2F')}{_SUFFIX}"
-    found = objects.read(file) if _NAME.fullmatch(name) else None
-    if found is None:
+    stored = objects.read(file) if _NAME.fullmatch(name) else None
+    if stored is None:
         return None
-    described = json.decode(found.data, type=_Description)
+    described = json.decode(stored.data, type=_Description)
     return {
         "parent_branch": described.parent_branch,
         "parent_version": described.parent_version,

@@ -47,10 +47,10 @@ class BucketObjects(Objects):
     def read(self, path: str) -> StoredObject | None:
         with bucket_errors(self.location.child(path)):
             try:
-                found = obstore.get(self.store, path)
+                stored = obstore.get(self.store, path)
             except FileNotFoundError:
                 return None
-            return StoredObject(bytes(found.bytes()), found.meta["e_tag"])
+            return StoredObject(bytes(stored.bytes()), stored.meta["e_tag"])
 
     def stat(self, path: str) -> StoredFile | None:
         with bucket_errors(self.location.child(path)):
@@ -103,13 +103,13 @@ class BucketObjects(Objects):
         with bucket_errors(self.location.child(folder)):
             if deep:
                 batches = obstore.list(self.store, folder or None)
-                found = [meta for batch in batches for meta in batch]
+                metas = [meta for batch in batches for meta in batch]
             else:
                 listed = obstore.list_with_delimiter(self.store, folder or None)
-                found = list(listed["objects"])
+                metas = list(listed["objects"])
             return [
                 StoredFile(str(meta["path"]), meta["size"], meta["last_modified"].timestamp())
-                for meta in found
+                for meta in metas
             ]
 
     def missing(self, paths: Sequence[str]) -> list[str]:
@@ -122,14 +122,14 @@ class BucketObjects(Objects):
                 return True
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            there = list(pool.map(is_there, paths))
-        return [path for path, known in zip(paths, there, strict=True) if not known]
+            exist = list(pool.map(is_there, paths))
+        return [path for path, known in zip(paths, exist, strict=True) if not known]
 
     def top_level(self) -> list[str]:
         with bucket_errors(self.location.uri):
-            found = obstore.list_with_delimiter(self.store)
-            names = [str(p).rsplit("/", 1)[-1] for p in found["common_prefixes"]]
-            names += [str(meta["path"]).rsplit("/", 1)[-1] for meta in found["objects"]]
+            listed = obstore.list_with_delimiter(self.store)
+            names = [str(p).rsplit("/", 1)[-1] for p in listed["common_prefixes"]]
+            names += [str(meta["path"]).rsplit("/", 1)[-1] for meta in listed["objects"]]
             return sorted(names)
 
     def delete_folder(self, folder: str) -> None:

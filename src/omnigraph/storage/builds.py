@@ -19,7 +19,7 @@ _MOST_THREADS = 4
 
 
 def run_together(calls: Sequence[Callable[[], Result]]) -> list[Result]:
-    """Run calls, some at a time; gives their results in order.
+    """Run calls, some at a time; returns their results in order.
 
     Raises:
         BaseException: What the first call that failed has raised; those that wait are not begun.

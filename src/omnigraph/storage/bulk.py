@@ -1,6 +1,6 @@
 """Files of a table that many processes write: fragments that no version refers to yet.
 
-Who writes them needs nothing but the table. What they are is told as plain text, which travels;
+Who writes them needs nothing but the table. Plain text describes them, which travels;
 one process puts all of them into one staged write.
 """
 
@@ -84,7 +84,7 @@ def stage_files(
     with table_errors(snapshot.ref):
         updated, emptied = without(snapshot._dataset, addresses)
     if not fragments:
-        # Lance wants a predicate for its log; the rows are told by the fragments.
+        # Lance wants a predicate for its log; the fragments identify the rows.
         operation = LanceOperation.Delete(updated, emptied, "false")
         return staged(snapshot, "delete", operation, addresses=addresses, deleted=gone)
     operation = replacing(updated, emptied, fragments)

@@ -1,7 +1,7 @@
 """Files in `__cache/`: what was worked out once. They can be deleted or damaged at any time.
 
-Whatever is found there is verified before it is used, and no link is followed. A file belongs to
-exactly one version of a table, told by a digest of the version's own file. So it is not mistaken
+Whatever it has is verified before it is used, and no link is followed. A file belongs to
+exactly one version of a table, by a digest of the version's own file. So it is not mistaken
 for another one, also when a folder is restored from a backup that has other times.
 """
 
@@ -118,7 +118,7 @@ def append_to_file(file: str, content: bytes, most_bytes: int) -> None:
 def write_file(file: str, *contents: bytes | memoryview) -> bool:
     """Write a file of the cache, whole or not at all; returns whether it worked.
 
-    It can be made again, so nothing depends on it: on a full or read-only disk it is left out. It
+    It can be recreated, so nothing depends on it: on a full or read-only disk it is left out. It
     is not forced to the disk: one that a machine loses when it goes down fails its checksum.
     """
     unfinished = os.path.join(os.path.dirname(file), f".{os.getpid()}-{os.urandom(8).hex()}")

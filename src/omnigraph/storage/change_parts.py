@@ -48,13 +48,13 @@ class Portion:
 def portions(old: TableSnapshot, new: TableSnapshot, most_rows: int) -> list[Portion]:
     """Divide the rows that may have changed from one version to a later one."""
     moves = moves_between(old, new)
-    found = []
+    portions = []
     for is_fresh, table, fragments, addresses in (
         (False, old, moves.vanished, moves.deleted),
         (True, new, moves.written, moves.restored),
     ):
         rows = {state.id: state.rows for state in table.fragments().values()}
-        found += [
+        portions += [
             Portion(is_fresh, ids, rows=sum(rows[id] for id in ids))
             for ids in grouped(fragments, rows, most_rows)
         ]
@@ -62,29 +62,29 @@ def portions(old: TableSnapshot, new: TableSnapshot, most_rows: int) -> list[Por
         owners = addresses >> np.uint64(OFFSET_BITS)
         for ids in grouped(np.unique(owners).tolist(), rows, most_rows):
             part = addresses[np.isin(owners, np.array(ids, np.uint64))]
-            found.append(Portion(is_fresh, (), part, len(part)))
-    return found
+            portions.append(Portion(is_fresh, (), part, len(part)))
+    return portions
 
 
 def grouped(
     fragments: Sequence[int], rows: Mapping[int, int], most_rows: int
 ) -> list[tuple[int, ...]]:
     """Put fragments together that have no more than so many rows, or are alone."""
-    found: list[list[int]] = []
+    groups: list[list[int]] = []
     count = 0
     for id in fragments:
-        if found and count + rows[id] <= most_rows:
-            found[-1].append(id)
+        if groups and count + rows[id] <= most_rows:
+            groups[-1].append(id)
             count += rows[id]
         else:
-            found.append([id])
+            groups.append([id])
             count = rows[id]
-    return [tuple(group) for group in found]
+    return [tuple(group) for group in groups]
 
 
 def read_places(table: TableSnapshot, portion: Portion) -> pa.Table:
     """Read the ids and places of the rows of a portion, of the version that it is about."""
     none: RowIds = np.zeros(0, np.uint64)
     addresses = none if portion.addresses is None else portion.addresses
-    found = rows_at(table, portion.fragments, addresses, ["id", LAST_UPDATED])
-    return found.select(PLACES.names).cast(PLACES)
+    rows = rows_at(table, portion.fragments, addresses, ["id", LAST_UPDATED])
+    return rows.select(PLACES.names).cast(PLACES)

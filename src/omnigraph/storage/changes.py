@@ -28,7 +28,7 @@ _OFFSET_MASK = np.uint64((1 << OFFSET_BITS) - 1)
 _NONE = np.zeros(0, np.uint64)
 #: From the first row of a fragment to the first one of the next.
 _FRAGMENT_ENDS = np.array([0, 1 << OFFSET_BITS], np.uint64)
-#: So many rows are found by their addresses, which Lance is told as text. For more, those of their
+#: So many rows are found by their addresses, which Lance takes as text. For more, those of their
 #: fragments are read.
 _FEW_ADDRESSES = 1024
 #: Of so many rows before and after, both are read at the same time.
@@ -143,10 +143,10 @@ def relocated(
         return addresses, known
     before, after = moves.gone(()), moves.fresh(())
     row_ids = _looked_up(_numbers(before, ROW_ADDRESS), _numbers(before, ROW_ID), addresses)
-    found = _looked_up(_numbers(after, ROW_ID), _numbers(after, ROW_ADDRESS), row_ids[0])
+    looked_up = _looked_up(_numbers(after, ROW_ID), _numbers(after, ROW_ADDRESS), row_ids[0])
     # Others are where they were.
     moved = row_ids[1]
-    return np.where(moved, found[0], addresses), ~moved | found[1]
+    return np.where(moved, looked_up[0], addresses), ~moved | looked_up[1]
 
 
 def kept_places(
@@ -167,15 +167,15 @@ def kept_places(
     """
     ours, theirs = one.fragments(), other.fragments()
     shared = {state.id: theirs[name].id for name, state in ours.items() if name in theirs}
-    kept = np.zeros(len(addresses), bool)
-    found = addresses.copy()
+    remains = np.zeros(len(addresses), bool)
+    places = addresses.copy()
     owners = addresses >> _FRAGMENT_BITS
     for id in distinct(owners).tolist():
         if id in shared:
             here = owners == id
-            found[here] = _at_fragment(shared[id], addresses[here] & _OFFSET_MASK)
-            kept[here] = ~np.isin(found[here], other.deleted_rows(shared[id]))
-    return found, kept
+            places[here] = _at_fragment(shared[id], addresses[here] & _OFFSET_MASK)
+            remains[here] = ~np.isin(places[here], other.deleted_rows(shared[id]))
+    return places, remains
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ _NEW = "__new_{}"
 class NewColumn:
     """A column to add: null in every row, or the same value in every row.
 
-    The field's metadata is kept: it carries the property's stable id.
+    The field's metadata stays: it carries the property's stable id.
     """
 
     field: pa.Field
@@ -46,7 +46,7 @@ def stage_schema(
 ) -> StagedWrite:
     """Stage a change of columns. Drops come first, then renames, then adds.
 
-    Without a value for a new column, only the schema changes. Indexes of other columns are kept.
+    Without a value for a new column, only the schema changes. Indexes of other columns stay.
 
     Raises:
         UsageError: A column to change is not there, or a name would be there twice.
@@ -144,9 +144,9 @@ def _fill(
 
     fragments = []
     for fragment in dataset.get_fragments():
-        metadata, made = fragment.merge_columns(constants, columns=[dataset.schema.names[0]])
+        metadata, merged = fragment.merge_columns(constants, columns=[dataset.schema.names[0]])
         for field, column in zip(fields, columns, strict=True):
-            if _field_id(made, field.name) != _field_id(schema, column.field.name):
+            if _field_id(merged, field.name) != _field_id(schema, column.field.name):
                 raise StorageError(f"Lance numbered the new column {column.field.name} otherwise")
         fragments.append(metadata)
     return fragments

@@ -40,10 +40,10 @@ def stage_compaction(
         # Lance gives new fragments their ids too late for the indexes to learn them.
         next_id = max_fragment_id(dataset) + 1
         for task in plan.tasks:
-            made = task.execute(dataset).new_fragments
-            for fragment in made:
+            new_fragments = task.execute(dataset).new_fragments
+            for fragment in new_fragments:
                 fragment.id, next_id = next_id, next_id + 1
-            groups.append(LanceOperation.RewriteGroup(list(task.fragments), made))
+            groups.append(LanceOperation.RewriteGroup(list(task.fragments), new_fragments))
         indices = _rebuild(dataset, groups, forget)
     return staged(snapshot, "compaction", LanceOperation.Rewrite(groups, indices))
 
@@ -81,11 +81,11 @@ def _rebuild(
                     covered |= {f.id for f in group.new_fragments}
             left = [f.fragment_id for f in compacted.get_fragments() if f.fragment_id in covered]
             spec = IndexSpec(index.name, index.field_names[0], "btree")
-            made = build_segment(compacted, spec, left, {})
-            assert made.index_details is not None
+            rebuilt = build_segment(compacted, spec, left, {})
+            assert rebuilt.index_details is not None
             rewritten.append(
                 LanceOperation.RewrittenIndex(
-                    segment.uuid, made.uuid, *made.index_details, made.index_version
+                    segment.uuid, rebuilt.uuid, *rebuilt.index_details, rebuilt.index_version
                 )
             )
     finally:

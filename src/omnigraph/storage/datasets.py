@@ -1,7 +1,7 @@
 """Opening versions of tables where the graph stands now.
 
 Lance writes the absolute address of a table into every version of the table's branches, to find
-the files that a branch shares with what it was made from. It is that of the place at which the
+the files that a branch shares with what it was created from. It is that of the place at which the
 version was written, and is never followed: a version of a branch is opened from its own bytes, with
 the addresses of the present place instead. So a graph can be moved, copied or mounted anywhere, and
 nothing has to be rewritten.
@@ -65,8 +65,8 @@ def open_dataset(
 def at_home(ref: TableRef, dataset: LanceDataset, version: int | None = None) -> LanceDataset:
     """Open another version from one that is open: of the same table, on the branch of `ref`."""
     with _damage_told():
-        found = dataset.checkout_version((ref.branch, version))
-    return settled(ref, found)
+        checked_out = dataset.checkout_version((ref.branch, version))
+    return settled(ref, checked_out)
 
 
 @contextmanager

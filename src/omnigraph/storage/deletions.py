@@ -46,14 +46,14 @@ def deleted_offsets(
     if file.base_id is not None:
         folder = f"{ref.path}{below(ref.path, dataset.base_paths()[file.base_id].path)}"
     path = f"{folder}/{file.path(fragment.id)}"
-    found = objects.read(path)
-    if found is None:
+    stored = objects.read(path)
+    if stored is None:
         raise StorageError(f"table {ref.path}: {path} is not there", transient=True)
     if file.file_type == "array":
-        with pa.ipc.open_file(pa.BufferReader(found.data)) as reader:
+        with pa.ipc.open_file(pa.BufferReader(stored.data)) as reader:
             offsets = reader.read_all().column(0).to_numpy()
         return np.sort(offsets).astype(np.uint64)
-    return roaring_numbers(found.data)
+    return roaring_numbers(stored.data)
 
 
 def roaring_numbers(data: bytes) -> Offsets:
@@ -72,7 +72,7 @@ def roaring_numbers(data: bytes) -> Offsets:
         raise StorageError("a list of deleted rows has a form that is not known")
     header = _numbers(data, at, 2 * count, "<u2").reshape(count, 2)
     at += 4 * count + (4 * count if at_offsets else 0)
-    found = [np.zeros(0, np.uint64)]
+    numbers = [np.zeros(0, np.uint64)]
     for (key, least), run in zip(header.tolist(), is_run.tolist(), strict=True):
         if run:
             runs = int(_numbers(data, at, 1, "<u2")[0])
@@ -87,8 +87,8 @@ def roaring_numbers(data: bytes) -> Offsets:
             bits = np.frombuffer(data, np.uint8, _BITMAP_BYTES, at)
             low = np.flatnonzero(np.unpackbits(bits, bitorder="little"))
             at += _BITMAP_BYTES
-        found.append(low.astype(np.uint64) + np.uint64(key << 16))
-    return np.concatenate(found)
+        numbers.append(low.astype(np.uint64) + np.uint64(key << 16))
+    return np.concatenate(numbers)
 
 
 def _numbers(data: bytes, at: int, count: int, kind: str) -> npt.NDArray[Any]:

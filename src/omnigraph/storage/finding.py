@@ -39,13 +39,13 @@ def rows_with(
 
 def gathered(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
     """Batches as tables of at least so many rows, but for the last one."""
-    kept: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
-        kept.append(batch)
+        pending.append(batch)
         count += batch.num_rows
         if count >= rows:
-            yield pa.Table.from_batches(kept)
-            kept, count = [], 0
-    if kept:
-        yield pa.Table.from_batches(kept)
+            yield pa.Table.from_batches(pending)
+            pending, count = [], 0
+    if pending:
+        yield pa.Table.from_batches(pending)

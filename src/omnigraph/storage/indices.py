@@ -113,9 +113,9 @@ def stage_indices(
             builds.append(partial(_build, own, spec, fragments))
             replaced.append(old)
         built: list[Index] = []
-        for made, old in zip(run_together(builds), replaced, strict=True):
-            if made is not None:
-                built.append(made)
+        for segment, old in zip(run_together(builds), replaced, strict=True):
+            if segment is not None:
+                built.append(segment)
                 removed += old
     if not built and not removed:
         return None
@@ -128,13 +128,13 @@ def build_segment(
     """Write the files of an index over some fragments; no version refers to them."""
     kind = _NAMES[spec.kind]
     # `replace` only stops Lance from refusing a name that is in use; nothing is replaced here.
-    made = dataset.create_index_uncommitted(
+    segment = dataset.create_index_uncommitted(
         spec.column, kind, name=spec.name, replace=True, fragment_ids=fragments, **parameters
     )
     if spec.kind == "full_text":
         # Lance writes full-text parts to a staging folder, which readers do not look into.
-        made = dataset.merge_existing_index_segments([made])
-    return made
+        segment = dataset.merge_existing_index_segments([segment])
+    return segment
 
 
 def _build(dataset: LanceDataset, spec: IndexSpec, fragments: list[int]) -> Index | None:
@@ -159,14 +159,14 @@ def _build(dataset: LanceDataset, spec: IndexSpec, fragments: list[int]) -> Inde
 
 
 def _vector_parameters(column: pa.Field, vectors: int, spec: IndexSpec) -> dict[str, Any]:
-    found: dict[str, Any] = {"metric": "cosine", "num_partitions": math.isqrt(vectors)}
-    found |= spec.parameters
-    found["num_partitions"] = max(1, min(found["num_partitions"], vectors))
+    parameters: dict[str, Any] = {"metric": "cosine", "num_partitions": math.isqrt(vectors)}
+    parameters |= spec.parameters
+    parameters["num_partitions"] = max(1, min(parameters["num_partitions"], vectors))
     if spec.kind.endswith("pq") and pa.types.is_fixed_size_list(column.type):
         size = column.type.list_size
         fits = next(n for n in (16, 8, 4, 2, 1) if size % n == 0)
-        found.setdefault("num_sub_vectors", size // fits)
-    return found
+        parameters.setdefault("num_sub_vectors", size // fits)
+    return parameters
 
 
 def _segments(dataset: LanceDataset) -> dict[str, list[Index]]:

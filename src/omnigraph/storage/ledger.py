@@ -92,9 +92,9 @@ class Ledger:
         return True
 
     def create(self, rows: pa.Table) -> int:
-        """Create the ledger with its first rows; the schema's metadata is kept with it."""
+        """Create the ledger with its first rows; the schema's metadata is stored with it."""
         with self._errors():
-            made = lance.write_dataset(
+            dataset = lance.write_dataset(
                 rows,
                 self.location.store_address(self._path),
                 schema=rows.schema,
@@ -102,7 +102,7 @@ class Ledger:
                 data_storage_version=FILE_FORMAT,
                 enable_stable_row_ids=True,
             )
-            return int(made.version)
+            return int(dataset.version)
 
     def version(self, branch: str | None) -> int:
         """The newest version on a branch."""
@@ -123,7 +123,7 @@ class Ledger:
             branch: The branch.
             where: Which rows to read. With `since`, rows that do not match are returned, too.
             head: The key of the row that publishers replace, if there is one.
-            version: The version; the newest unless it is given.
+            version: The version; the newest by default.
             since: A version that was read before: only rows in files that it did not have are
                 read. Rows that moved to another file are read again.
         """
@@ -140,8 +140,8 @@ class Ledger:
                 owners = pc.shift_right(rows[ROW_ADDRESS], pa.scalar(OFFSET_BITS, pa.uint64()))
                 tail = rows.filter(pc.equal(owners, pa.scalar(fragment, pa.uint64())))
                 tail = tail.select(dataset.schema.names).cast(dataset.schema)
-            found = dataset.get_fragment(fragment)
-            if tail is not None and (found is None or tail.num_rows != found.count_rows()):
+            newest = dataset.get_fragment(fragment)
+            if tail is not None and (newest is None or tail.num_rows != newest.count_rows()):
                 tail = None
         return self._as_version(branch, dataset, head, place, tail), rows
 
@@ -270,10 +270,10 @@ class Ledger:
         if merge is not None:
             operation = with_merge(operation, merge, [])
         transaction = Transaction(read_version=base.version, operation=operation)
-        made = LanceDataset.commit(dataset, transaction, max_retries=0)
-        newest = max(f.fragment_id for f in made.get_fragments())
+        committed = LanceDataset.commit(dataset, transaction, max_retries=0)
+        newest = max(f.fragment_id for f in committed.get_fragments())
         new_place = address(newest, pc.index(rows[_KEY], base.head).as_py())
-        return self._as_version(base.branch, made, base.head, new_place, rows)
+        return self._as_version(base.branch, committed, base.head, new_place, rows)
 
     def set_metadata(self, branch: str | None, values: dict[str, str | None]) -> None:
         """Change the schema's metadata."""
@@ -285,19 +285,19 @@ class Ledger:
         return _texts(self._open(branch).schema.metadata)
 
     def has_key(self, branch: str | None) -> bool:
-        """True when Lance knows which column is the key: only then inserts are told apart."""
+        """True when Lance knows which column is the key: only then inserts are compared."""
         field = self._open(branch).schema.field(_KEY)
         return _texts(field.metadata).get(PRIMARY_KEY) == "true"
 
     def set_key(self, branch: str | None) -> None:
-        """Tell Lance which column is the key, on a ledger that was made without one."""
+        """Tell Lance which column is the key, on a ledger that was created without one."""
         with self._errors():
             self._open(branch).update_field_metadata({_KEY: {PRIMARY_KEY: "true"}})
 
     def prune(self, base: LedgerVersion, obsolete: str, keep_versions: int) -> LedgerVersion | None:
         """Drop rows that are obsolete, and all but the newest versions of the ledger.
 
-        What a branch of the ledger still refers to is kept. Returns the version without these
+        What a branch of the ledger still refers to stays. Returns the version without these
         rows, or None if that is not known.
 
         Args:

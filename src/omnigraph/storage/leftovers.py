@@ -68,17 +68,17 @@ class TableLeftovers:
             until: Old is what was last written to before this moment.
 
         Raises:
-            StorageError: It cannot be told what is one.
+            StorageError: It cannot be determined what is one.
         """
         # In this order: what is committed between the two steps is listed, and referred to.
         files = self._objects.files(self.path)
-        known, kept = self._refresh(live)
-        forks: dict[str, list[StoredFile]] = {name: [] for name in known if name not in kept}
+        known, live_forks = self._refresh(live)
+        forks: dict[str, list[StoredFile]] = {name: [] for name in known if name not in live_forks}
         groups: dict[str, list[StoredFile]] = {}
         for file in files:
             below = file.path.removeprefix(f"{self.path}/")
             place = key_of(below)
-            if place is not None and place[0] is not None and place[0] not in kept:
+            if place is not None and place[0] is not None and place[0] not in live_forks:
                 forks.setdefault(place[0], []).append(file)
             elif (key := _candidate(below, place)) is not None and key not in self._references:
                 groups.setdefault(key, []).append(file)
@@ -98,21 +98,21 @@ class TableLeftovers:
         return old, young
 
     def remove(
-        self, found: Sequence[Leftover], live: Collection[str] | None, lock: EffectLock
+        self, leftovers: Sequence[Leftover], live: Collection[str] | None, lock: EffectLock
     ) -> list[Leftover]:
-        """Remove what is still a leftover; gives what was.
+        """Remove what is still a leftover; returns what was.
 
         Args:
-            found: What `find` gave, or a part of it in the same order.
+            leftovers: What `find` returned, or a part of it in the same order.
             live: The forks that branches have now; None for all that Lance lists.
             lock: The effect lock, which the caller holds.
         """
-        _, kept = self._refresh(live)
+        _, live_forks = self._refresh(live)
         removed = []
-        for leftover in found:
+        for leftover in leftovers:
             lock.check()
             if leftover.fork is not None:
-                if leftover.fork in kept:
+                if leftover.fork in live_forks:
                     continue
                 self._tables.unlist_branch(self.path, leftover.fork)
             elif leftover.key in self._references:
@@ -127,15 +127,15 @@ class TableLeftovers:
     def _refresh(self, live: Collection[str] | None) -> tuple[Mapping[str, Any], set[str]]:
         """All forks that Lance lists, and those that stay; learns what these refer to."""
         known = self._tables.branches(self.path)
-        kept = _kept_forks(known, live)
-        if lost := kept - known.keys():
+        live_forks = _kept_forks(known, live)
+        if lost := live_forks - known.keys():
             raise StorageError(
                 f"table {self.path} has no fork {min(lost)}, which a branch reads; nothing of the"
                 " table can be removed"
             )
-        # What the others refer to outside of themselves is also kept by what they are made from.
-        self._references.refresh({name: known[name] for name in kept})
-        return known, kept
+        # What the others refer to elsewhere is also needed by what they were created from.
+        self._references.refresh({name: known[name] for name in live_forks})
+        return known, live_forks
 
 
 def _candidate(below: str, place: tuple[str | None, str] | None) -> str | None:
@@ -152,20 +152,20 @@ def _candidate(below: str, place: tuple[str | None, str] | None) -> str | None:
 
 
 def _kept_forks(known: Mapping[str, Any], live: Collection[str] | None) -> set[str]:
-    """The forks that stay: those that are used, and those that they were made from."""
+    """The forks that stay: those that are used, and those that they were created from."""
     if live is None:
         return set(known)
-    kept: set[str] = set()
+    forks: set[str] = set()
     for name in live:
         at: str | None = name
-        while at is not None and at not in kept:
-            kept.add(at)
+        while at is not None and at not in forks:
+            forks.add(at)
             at = known[at]["parent_branch"] if at in known else None
-    return kept
+    return forks
 
 
 def _children_first(forks: Collection[str], known: Mapping[str, Any]) -> list[str]:
-    """Forks, each before the one that it was made from."""
+    """Forks, each before the one that it was created from."""
 
     def depth(name: str | None) -> int:
         if name is None or name not in known:

@@ -43,12 +43,12 @@ class LocalObjects(Objects):
     def stat(self, path: str) -> StoredFile | None:
         with storage_errors(self.location.child(path)):
             try:
-                found = os.stat(self._file(path))
+                status = os.stat(self._file(path))
             except (FileNotFoundError, NotADirectoryError):
                 return None
-            if S_ISDIR(found.st_mode):
+            if S_ISDIR(status.st_mode):
                 return None
-            return StoredFile(path, found.st_size, found.st_mtime)
+            return StoredFile(path, status.st_size, status.st_mtime)
 
     def write(self, path: str, data: bytes) -> None:
         with storage_errors(self.location.child(path)):
@@ -104,8 +104,8 @@ class LocalObjects(Objects):
             for path, entry in self._entries(folder, deep):
                 # They may go while they are listed.
                 with suppress(FileNotFoundError):
-                    found = entry.stat(follow_symlinks=False)
-                    files.append(StoredFile(path, found.st_size, found.st_mtime))
+                    status = entry.stat(follow_symlinks=False)
+                    files.append(StoredFile(path, status.st_size, status.st_mtime))
         return files
 
     def missing(self, paths: Sequence[str]) -> list[str]:
@@ -158,7 +158,7 @@ class LocalObjects(Objects):
 
 
 def _drafted(file: str, data: bytes) -> str:
-    """Write content under a name of its own beside a file, to the last byte; gives the name."""
+    """Write content under a name of its own beside a file, to the last byte; returns the name."""
     draft = f"{file}#{int.from_bytes(os.urandom(7), 'little')}"
     try:
         handle = os.open(draft, _DRAFT_FLAGS, 0o666)

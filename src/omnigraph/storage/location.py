@@ -30,7 +30,7 @@ class Location(Struct, frozen=True):
 
     @staticmethod
     def of(place: str | os.PathLike[str]) -> Location:
-        """Read a location from what a user gives: a path, a `file://` or an `s3://` address."""
+        """Read a location from what a user passes: a path, a `file://` or an `s3://` address."""
         text = os.fspath(place)
         if not text:
             raise UsageError("the graph's location is empty; give a path or s3://bucket/prefix")
@@ -47,13 +47,13 @@ class Location(Struct, frozen=True):
             text = unquote(url.path)
         elif scheme:
             raise UsageError(f"cannot open {text}: graphs live on a local path or on s3://")
-        found = str(Path(text).expanduser().resolve())
-        if _UNREADABLE.search(found) and not os.path.isdir(_DESCRIPTORS):
+        path = str(Path(text).expanduser().resolve())
+        if _UNREADABLE.search(path) and not os.path.isdir(_DESCRIPTORS):
             raise UsageError(
-                f"{found!r}: on this system, a graph's path cannot have a `?` or characters that"
+                f"{path!r}: on this system, a graph's path cannot have a `?` or characters that"
                 " are not printable; choose another folder"
             )
-        return Location(found)
+        return Location(path)
 
     @property
     def is_local(self) -> bool:
@@ -65,9 +65,9 @@ class Location(Struct, frozen=True):
         return f"{self.uri}/{path}"
 
     def store_address(self, path: str) -> str:
-        """The address of something below the root, as Lance and object stores can be told it.
+        """The address of something below the root, as Lance and object stores take it.
 
-        They take some characters of a path for parts of an URL. Such a path is told by a number
+        They take some characters of a path for parts of an URL. Such a path is named by a number
         that the system has for the open folder, if it is there.
         """
         if not self.is_local or _PLAIN.fullmatch(self.uri):
@@ -85,8 +85,8 @@ def _opened(folder: str) -> str | None:
     later gets another one.
     """
     try:
-        found = os.stat(folder)
-        which = (found.st_dev, found.st_ino)
+        status = os.stat(folder)
+        which = (status.st_dev, status.st_ino)
         with _guard:
             if which not in _folders:
                 flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC

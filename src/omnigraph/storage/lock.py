@@ -249,17 +249,17 @@ class _Lease:
 
     def _try(self) -> bool:
         begun = time.monotonic()
-        found = self._objects.read(_LEASE)
-        if found is None:
+        stored = self._objects.read(_LEASE)
+        if stored is None:
             self._token = 1
             if not self._objects.create(_LEASE, self._body()):
                 return False
         else:
-            lease = json.loads(found.data)
+            lease = json.loads(stored.data)
             if lease["expires"] > time.time():
                 return False
             self._token = int(lease["token"]) + 1
-            if found.tag is None or not self._objects.replace(_LEASE, self._body(), found.tag):
+            if stored.tag is None or not self._objects.replace(_LEASE, self._body(), stored.tag):
                 return False
         return self._learn_tag(begun)
 

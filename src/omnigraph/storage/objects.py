@@ -71,8 +71,8 @@ class Objects(ABC):
 
     def size(self, path: str) -> int | None:
         """How many bytes an object has; None when there is none."""
-        found = self.stat(path)
-        return None if found is None else found.size
+        file = self.stat(path)
+        return None if file is None else file.size
 
     @abstractmethod
     def write(self, path: str, data: bytes) -> None:
@@ -100,7 +100,7 @@ class Objects(ABC):
     def files(self, folder: str, *, deep: bool = True) -> list[StoredFile]:
         """All files below a folder, or only those directly in it; the empty one is the root.
 
-        Unlike `paths`, it also gives what a killed process had not finished to write. A link is a
+        Unlike `paths`, it also lists what a killed process had not finished to write. A link is a
         file, wherever it leads.
         """
 
@@ -145,5 +145,5 @@ def storage_errors(address: str, *kinds: type[Exception]) -> Iterator[None]:
 
 def _reason(error: Exception) -> str:
     # The text of a system's error would name the file once more.
-    told = isinstance(error, OSError) and error.strerror
-    return told or str(error).strip().split("\n", 1)[0]
+    reason = isinstance(error, OSError) and error.strerror
+    return reason or str(error).strip().split("\n", 1)[0]

@@ -41,7 +41,7 @@ class Patch:
         new: Rows to add.
         changed: Rows to put in the place of others.
         changed_at: Which ones, in the same order: the columns `_rowid` and `_rowaddr`, as
-            `TableSnapshot.find` gives them.
+            `TableSnapshot.find` returns them.
         removed_at: Addresses (`_rowaddr`) of rows to delete.
     """
 
@@ -78,7 +78,7 @@ def stage_patch(snapshot: TableSnapshot, patch: Patch) -> StagedWrite | None:
             addresses.append(patch.changed_at[ROW_ADDRESS])
         places = np.concatenate([a.to_numpy() for a in addresses])
         if rows is None:
-            # Lance wants a predicate for its log; the rows are told by the fragments.
+            # Lance wants a predicate for its log; the fragments identify the rows.
             operation = LanceOperation.Delete(*without(dataset, places), "false")
             return staged(snapshot, "delete", operation, addresses=places, **counts)
         if len(places) <= _MANY_ROWS:
@@ -109,7 +109,7 @@ def replacing(updated: list[Any], emptied: list[int], fragments: list[Any]) -> A
 
 def new_fragments(dataset: LanceDataset, rows: pa.Table, branch: str | None) -> list[Any]:
     """Write rows to files of a table, or of a branch of it, that no version refers to yet."""
-    made = list(
+    fragments = list(
         write_fragments(
             rows,
             dataset,
@@ -121,8 +121,8 @@ def new_fragments(dataset: LanceDataset, rows: pa.Table, branch: str | None) -> 
             allow_external_blob_outside_bases=True,
         )
     )
-    check_whole(dataset, branch, made)
-    return made
+    check_whole(dataset, branch, fragments)
+    return fragments
 
 
 def check_whole(dataset: LanceDataset, branch: str | None, fragments: Sequence[Any]) -> None:
@@ -133,7 +133,7 @@ def check_whole(dataset: LanceDataset, branch: str | None, fragments: Sequence[A
     """
     if "://" in dataset.uri:
         return
-    # A branch is told by the address of the table, or by its own.
+    # A branch is named by the address of the table, or by its own.
     tree = "" if branch is None else f"/tree/{branch}"
     folder = f"{dataset.uri.removesuffix(tree)}{tree}/data"
     for file in (file for fragment in fragments for file in fragment.files):
@@ -178,7 +178,7 @@ def needs_room(rows: int, table_rows: int) -> bool:
 
 
 def _keep_row_ids(fragments: list[Any], row_ids: pa.ChunkedArray | None) -> None:
-    """Give the first rows the ids of those that they replace."""
+    """Let the first rows have the ids of those that they replace."""
     start = 0
     for fragment in fragments:
         ids = [] if row_ids is None else row_ids[start : start + fragment.physical_rows].to_pylist()

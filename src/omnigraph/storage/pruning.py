@@ -2,7 +2,7 @@
 
 Lance could do it, but it tells what branches need by the absolute addresses that they were written
 with, and would remove files of branches after the graph was moved. Here every version stays that a
-branch was made from: it refers to all that the branch has of the table.
+branch was created from: it refers to all that the branch has of the table.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _VERSIONS = "_versions/"
 
 
 def drop_versions(objects: Objects, ref: TableRef, dataset: LanceDataset, keep: int) -> None:
-    """Drop all but the newest versions of a table, and those that branches were made from.
+    """Drop all but the newest versions of a table, and those that branches were created from.
 
     The caller holds the effect lock. Killed in between, files are left that nothing refers to.
 
@@ -38,10 +38,10 @@ def drop_versions(objects: Objects, ref: TableRef, dataset: LanceDataset, keep: 
     ]
     files = files.filter(pc.is_in(files["base_uri"], pa.array(bases, pa.utf8())))
     forks: dict[str, Any] = dataset.branches.list()
-    kept = sorted(files["version"].unique().to_pylist())[-keep:] + [
+    versions = sorted(files["version"].unique().to_pylist())[-keep:] + [
         fork["parent_version"] for fork in forks.values() if fork["parent_branch"] == ref.branch
     ]
-    stays = pc.is_in(files["version"], pa.array(kept, files["version"].type))
+    stays = pc.is_in(files["version"], pa.array(versions, files["version"].type))
     needed = set(files["path"].filter(stays).to_pylist())
     dropped = set(files["path"].filter(pc.invert(stays)).to_pylist())
     # The versions go first: what they refer to is of no use without them.

@@ -1,7 +1,7 @@
 """What a table keeps: the files that a version of it, or of one of its forks, refers to.
 
-Lance lists them. They are told by keys: a file's path below the table, but one key for a data file
-and the folder of large blobs beside it, and one for all files of an index.
+Lance lists them. Each has a key: a file's path below the table, but one key for a data file and the
+folder of large blobs beside it, and one for all files of an index.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class References:
             forks: The forks that count, with Lance's description of each.
 
         Raises:
-            StorageError: It cannot be told.
+            StorageError: It cannot be determined.
         """
         lifetimes: dict[str | None, str] = {None: ""}
         lifetimes |= {name: str(known["branch_identifier"]) for name, known in forks.items()}
@@ -77,18 +77,18 @@ class References:
                 self._read[fork] = (lifetime, self._add(ref, newest))
 
     def _add(self, ref: TableRef, newest: int) -> int:
-        """Add what is referred to after a version; gives the newest version."""
+        """Add what is referred to after a version; returns the newest version."""
         dataset = self._tables.open(ref)._dataset
         keys = self._keys[ref.branch]
         versions: set[int] = set()
         listed = tracked_files(dataset, newest + 1)
-        for found in gathered(listed, _TOGETHER):
-            versions |= set(found["version"].unique().to_pylist())
-            pairs = found.group_by(["base_uri", "path"]).aggregate([])
+        for batch in gathered(listed, _TOGETHER):
+            versions |= set(batch["version"].unique().to_pylist())
+            pairs = batch.group_by(["base_uri", "path"]).aggregate([])
             bases, paths = pairs["base_uri"].to_pylist(), pairs["path"].to_pylist()
             keys |= {self._key(*pair) for pair in zip(bases, paths, strict=True)}
         if versions and newest == 0 and ref.branch is not None:
-            # Lance leaves out the indexes that a fork has from what it was made from. The fork may
+            # Lance omits the indexes that a fork has from what it was created from. The fork may
             # lose them later, but gets no more of them.
             keys |= self._kept(ref, at_home(ref, dataset, min(versions)))
         if versions and (unknown := self._kept(ref, dataset) - keys):
@@ -102,22 +102,22 @@ class References:
         """The keys of what a version refers to, as the version itself tells it."""
         bases: dict[int | None, str] = {None: self._tables.location.child(ref.folder)}
         bases |= {id: base.path for id, base in dataset.base_paths().items()}
-        found = set()
+        keys = set()
         for fragment in dataset.get_fragments():
             known = fragment.metadata
-            found |= {self._key(bases[f.base_id], f"data/{f._path}") for f in known.files}
+            keys |= {self._key(bases[f.base_id], f"data/{f._path}") for f in known.files}
             if (deleted := known.deletion_file) is not None:
                 path = deleted.path(fragment.fragment_id)
-                found.add(self._key(bases[deleted.base_id], path))
+                keys.add(self._key(bases[deleted.base_id], path))
         for index in dataset.describe_indices():
             for segment in index.segments:
-                found.add(self._key(bases[segment.base_id], f"_indices/{segment.uuid}"))
-        return found
+                keys.add(self._key(bases[segment.base_id], f"_indices/{segment.uuid}"))
+        return keys
 
     def _key(self, base: str, path: str) -> str:
         """The key of a file by the address of its table or fork, and its path below that."""
         whole = f"{below(self._path, base)}/{path}".lstrip("/")
-        found = key_of(whole)
-        if found is None:
+        key = key_of(whole)
+        if key is None:
             raise StorageError(f"table {self._path} refers to {whole}, which is no file of a table")
-        return found[1]
+        return key[1]

@@ -14,7 +14,7 @@ from omnigraph.storage.protobuf import fields, message, number
 
 
 def encode_versions(runs: Sequence[tuple[int, int]]) -> RowDatasetVersionMeta:
-    """Versions of rows, told by how many rows in turn have which."""
+    """Versions of rows, as how many rows in turn have which."""
     encoded = b""
     for rows, version in runs:
         # A run has a span of rows, of which only the length counts, and a version.

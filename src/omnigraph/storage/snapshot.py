@@ -152,35 +152,35 @@ class TableSnapshot:
         return self._fragments
 
     def _read_fragments(self) -> dict[str, FragmentState]:
-        found = {}
+        fragments = {}
         for fragment in self._dataset.get_fragments():
             metadata = fragment.metadata
             deleted = metadata.deletion_file
             signature = None if deleted is None else (deleted.read_version, deleted.id)
             # `path` would make a class each time it is asked for.
-            found[metadata.files[0]._path] = FragmentState(
+            fragments[metadata.files[0]._path] = FragmentState(
                 fragment.fragment_id, metadata.physical_rows, signature
             )
-        return found
+        return fragments
 
     def deleted_rows(self, fragment: int) -> npt.NDArray[np.uint64]:
         """The addresses of the deleted rows of a fragment, ascending."""
         with table_errors(self.ref):
-            found = self._dataset.get_fragment(fragment)
-            assert found is not None
-            offsets = deleted_offsets(self._objects, self.ref, self._dataset, found.metadata)
+            opened = self._dataset.get_fragment(fragment)
+            assert opened is not None
+            offsets = deleted_offsets(self._objects, self.ref, self._dataset, opened.metadata)
         return offsets + np.uint64(address(fragment, 0))
 
     def indices(self) -> tuple[TableIndex, ...]:
         """The table's indexes by name."""
         fragments = set(self.fragment_ids)
-        found = []
+        indices = []
         with table_errors(self.ref):
             for index in self._dataset.describe_indices():
                 covered = frozenset(id for segment in index.segments for id in segment.fragment_ids)
                 kind = _KINDS.get(index.index_type, index.index_type.lower())
                 (column,) = index.field_names
-                found.append(
+                indices.append(
                     TableIndex(
                         index.name,
                         column,
@@ -190,7 +190,7 @@ class TableSnapshot:
                         covered,
                     )
                 )
-        return tuple(sorted(found, key=lambda index: index.name))
+        return tuple(sorted(indices, key=lambda index: index.name))
 
     # --- whole rows ---
 
@@ -269,9 +269,9 @@ class TableSnapshot:
         """
         values = one_zero(values.drop_null())
         if column == "id" and also is None and 0 < len(values) <= FEW_IDS:
-            found = self._find_ids(values)
-            if found is not None:
-                return self._with_columns(found, "id", columns)
+            places = self._find_ids(values)
+            if places is not None:
+                return self._with_columns(places, "id", columns)
         return self._find(column, values, columns, type, also)
 
     def files_of(self, ids: pa.Array) -> set[tuple[int, str, int]]:
@@ -280,9 +280,9 @@ class TableSnapshot:
         A row that is changed moves to another file, so the same answer for two versions means
         that the rows are the same.
         """
-        found = self.find("id", ids, ["id"])
+        rows = self.find("id", ids, ["id"])
         names = {fragment.id: name for name, fragment in self.fragments().items()}
-        places = zip(found[ROW_ID].to_pylist(), found[ROW_ADDRESS].to_pylist(), strict=True)
+        places = zip(rows[ROW_ID].to_pylist(), rows[ROW_ADDRESS].to_pylist(), strict=True)
         return {(row, names[at >> 32], at & 0xFFFFFFFF) for row, at in places}
 
     def _find_ids(self, ids: pa.Array) -> pa.Table | None:
@@ -297,7 +297,7 @@ class TableSnapshot:
             loose = [f for f in fragments if f.fragment_id not in covered]
             if sum(f.metadata.num_rows for f in loose) > MOST_ROWS:
                 return None
-            found = self._ids.find(self._dataset, loose, ids)
+            places = self._ids.find(self._dataset, loose, ids)
             if len(loose) < len(fragments):
                 indexed = self._dataset.scanner(
                     columns=["id"],
@@ -306,8 +306,8 @@ class TableSnapshot:
                     with_row_address=True,
                     fast_search=True,
                 ).to_table()
-                found = pa.concat_tables([found, indexed.select(PLACES.names).cast(PLACES)])
-        return found
+                places = pa.concat_tables([places, indexed.select(PLACES.names).cast(PLACES)])
+        return places
 
     def _covered_by_id_index(self) -> set[int]:
         return {
@@ -318,16 +318,14 @@ class TableSnapshot:
             for id in segment.fragment_ids
         }
 
-    def _with_columns(
-        self, found: pa.Table, column: str, columns: Sequence[str] | None
-    ) -> pa.Table:
+    def _with_columns(self, rows: pa.Table, column: str, columns: Sequence[str] | None) -> pa.Table:
         """Rows whose places are known, with other columns."""
         wanted = list(columns) if columns is not None else self._dataset.schema.names
         if set(wanted) <= {column}:
-            return found.select([*wanted, ROW_ID, ROW_ADDRESS])
-        taken = self.take(found[ROW_ID].to_pylist(), wanted)
+            return rows.select([*wanted, ROW_ID, ROW_ADDRESS])
+        taken = self.take(rows[ROW_ID].to_pylist(), wanted)
         for name in (ROW_ID, ROW_ADDRESS):
-            taken = taken.append_column(name, found[name])
+            taken = taken.append_column(name, rows[name])
         return taken
 
     def _find(
@@ -348,8 +346,8 @@ class TableSnapshot:
         with table_errors(self.ref):
             batches = self._scanner([column], where, None, True, _SCANNED).to_batches()
             parts = list(rows_with(batches, column, values))
-        found = pa.concat_tables(parts) if parts else self.read([column], "false", places=True)
-        return self._with_columns(found, column, columns)
+        matching = pa.concat_tables(parts) if parts else self.read([column], "false", places=True)
+        return self._with_columns(matching, column, columns)
 
     def _look_up(
         self,
@@ -403,8 +401,8 @@ class TableSnapshot:
         with table_errors(self.ref):
             fragment = self._dataset.get_fragment(added[0].id)
             assert fragment is not None
-            found = fragment.take(range(added[0].rows), columns=list(columns))
-        return found.append_column(ROW_ID, row_ids)
+            rows = fragment.take(range(added[0].rows), columns=list(columns))
+        return rows.append_column(ROW_ID, row_ids)
 
     def take(self, row_ids: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """Read rows by their row ids, in the order of the ids.
@@ -414,13 +412,13 @@ class TableSnapshot:
         """
         wanted = list(columns) if columns is not None else self._dataset.schema.names
         with table_errors(self.ref):
-            found = self._dataset._take_rows(list(row_ids), columns=wanted)
-        if found.num_rows != len(row_ids):
+            rows = self._dataset._take_rows(list(row_ids), columns=wanted)
+        if rows.num_rows != len(row_ids):
             raise NotFound(
-                f"{len(row_ids) - found.num_rows} of {len(row_ids)} rows are not in version"
+                f"{len(row_ids) - rows.num_rows} of {len(row_ids)} rows are not in version"
                 f" {self.version} of table {self.ref.path}"
             )
-        return found
+        return rows
 
     # --- searching ---
 

@@ -20,7 +20,7 @@ FILE_FORMAT: Literal["2.2"] = "2.2"
 #: are smaller than what suits scans best.
 ROWS_PER_FRAGMENT = 128 * 1024
 
-#: As many bytes of rows are kept until somebody reads them.
+#: As many bytes of rows are cached until they are read.
 _LITTLE = 1 << 16
 
 Kind = Literal[
@@ -75,7 +75,7 @@ def staged(
 
 
 def _is_little(rows: pa.Table) -> bool:
-    """True for rows that may be kept in memory: few, and without large texts or blobs."""
+    """True for rows that may be cached in memory: few, and without large texts or blobs."""
     return bool(rows.num_rows <= FEW_ROWS and rows.nbytes <= _LITTLE)
 
 
@@ -97,10 +97,10 @@ def staged_files(write: StagedWrite) -> list[str]:
         case LanceOperation.Rewrite() as op:
             new = [fragment for group in op.groups for fragment in group.new_fragments]
             indices = [index.new_id for index in op.rewritten_indices]
-    found = [f"{folder}/_indices/{uuid}" for uuid in indices]
-    found += [f"{folder}/data/{f._path}" for one in new for f in one.files if f.base_id is None]
+    files = [f"{folder}/_indices/{uuid}" for uuid in indices]
+    files += [f"{folder}/data/{f._path}" for one in new for f in one.files if f.base_id is None]
     for fragment in (*new, *updated):
         deleted = fragment.deletion_file
         if deleted is not None and deleted.base_id is None:
-            found.append(f"{folder}/{deleted.path(fragment.id)}")
-    return found
+            files.append(f"{folder}/{deleted.path(fragment.id)}")
+    return files

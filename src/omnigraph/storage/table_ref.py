@@ -1,4 +1,4 @@
-"""Which table, and what its rows are told by. Nothing here needs Lance, so it is loaded at once."""
+"""Which table, and what identifies its rows. Nothing here needs Lance, so it is loaded at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ROW_ID = "_rowid"
 ROW_ADDRESS = "_rowaddr"
 #: An address is the fragment's id, and in these bits the row's place in the fragment.
 OFFSET_BITS = 32
-#: How Lance is told that a column is the table's key.
+#: How Lance is informed that a column is the table's key.
 PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 
 

@@ -75,7 +75,7 @@ _INDEX_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:
-    """A version of a table and the transaction that made it."""
+    """A version of a table and the transaction that wrote it."""
 
     version: int
     transaction_id: str | None
@@ -109,11 +109,11 @@ class Tables:
         """Open a version of a table; without one, its HEAD."""
         if version is None or ref.branch is not None:
             return TableSnapshot(ref, self._open(ref, version), self._ids, self._objects)
-        found = self._opened.get((ref.path, version))
-        if found is None:
-            found = TableSnapshot(ref, self._open(ref, version), self._ids, self._objects)
-            self._opened[ref.path, version] = found
-        return found
+        opened = self._opened.get((ref.path, version))
+        if opened is None:
+            opened = TableSnapshot(ref, self._open(ref, version), self._ids, self._objects)
+            self._opened[ref.path, version] = opened
+        return opened
 
     def exists(self, path: str) -> bool:
         """True when there is a readable table at a path."""
@@ -147,9 +147,9 @@ class Tables:
     # --- creating ---
 
     def create(self, path: str, schema: pa.Schema) -> int:
-        """Create an empty table; gives its first version."""
+        """Create an empty table; returns its first version."""
         with table_errors(TableRef(path)):
-            made = lance.write_dataset(
+            dataset = lance.write_dataset(
                 schema.empty_table(),
                 self.location.store_address(path),
                 schema=schema,
@@ -158,7 +158,7 @@ class Tables:
                 enable_stable_row_ids=True,
                 session=self._session,
             )
-        return int(made.version)
+        return int(dataset.version)
 
     # --- branches ---
 
@@ -189,23 +189,25 @@ class Tables:
             self._open(source, version).create_branch(name, (source.branch, version))
 
     def delete_branch(self, path: str, name: str, keep: Collection[str] = ()) -> None:
-        """Delete a branch of a table, and before it the branches that were made from it.
+        """Delete a branch of a table, and before it the branches that were created from it.
 
         Fine when it is gone already, or half there because its maker was killed.
 
         Raises:
-            StorageError: A branch to `keep` was made from it; nothing was deleted.
+            StorageError: A branch to `keep` was created from it; nothing was deleted.
         """
         if not self.has_branch(path, name):
-            # Lance does not delete a branch that another one was made from.
+            # Lance does not delete a branch that another one was created from.
             clear_fork(self.location, path, name)
             return
         with table_errors(TableRef(path, name)):
             dataset = self._dataset(path)
             known = dataset.branches.list()
             doomed = _with_descendants(known, name)
-            if kept := sorted(set(doomed) & set(keep)):
-                raise ValueError(f"it cannot be deleted, since {', '.join(kept)} is made from it")
+            if needed := sorted(set(doomed) & set(keep)):
+                raise ValueError(
+                    f"it cannot be deleted, since {', '.join(needed)} is created from it"
+                )
             for each in reversed(doomed):
                 if each in known:
                     refuse_links_to(self.location, [TableRef(path, each).folder], last=True)
@@ -213,7 +215,7 @@ class Tables:
         clear_fork(self.location, path, name)
 
     def unlist_branch(self, path: str, name: str) -> None:
-        """Delete a branch of a table that nothing was made from; its last files may stay.
+        """Delete a branch of a table that nothing was created from; its last files may stay.
 
         Fine when it is not listed. Unlike `delete_branch`, it spares branches below its name.
         """
@@ -231,15 +233,15 @@ class Tables:
     def stage_merge(self, snapshot: TableSnapshot, rows: pa.Table) -> StagedWrite | None:
         """Stage rows that replace those with the same id, or are new; None when there are none."""
         ids = rows["id"].combine_chunks()
-        found = snapshot.find("id", ids, ["id"])
-        at = pc.index_in(ids, value_set=found["id"].combine_chunks())
+        existing = snapshot.find("id", ids, ["id"])
+        at = pc.index_in(ids, value_set=existing["id"].combine_chunks())
         known = pc.is_valid(at)
         return stage_patch(
             snapshot,
             Patch(
                 new=rows.filter(pc.invert(known)),
                 changed=rows.filter(known),
-                changed_at=found.take(at.drop_null()),
+                changed_at=existing.take(at.drop_null()),
             ),
         )
 
@@ -260,8 +262,8 @@ class Tables:
 
     def stage_delete(self, snapshot: TableSnapshot, where: str) -> StagedWrite | None:
         """Stage the deletion of the rows that match; None when none do."""
-        found = snapshot.read([], where, places=True)
-        return stage_patch(snapshot, Patch(removed_at=found[ROW_ADDRESS]))
+        matching = snapshot.read([], where, places=True)
+        return stage_patch(snapshot, Patch(removed_at=matching[ROW_ADDRESS]))
 
     def merge_tiers(self, write: StagedWrite) -> StagedWrite:
         """Let a staged change of rows also merge small fragments, if enough are there."""
@@ -338,37 +340,37 @@ class Tables:
         )
         with table_errors(write.ref):
             try:
-                made = LanceDataset.commit(write._dataset, transaction, max_retries=0)
+                dataset = LanceDataset.commit(write._dataset, transaction, max_retries=0)
             except CommitConflictError as error:
                 raise ReadSetConflict(
                     f"table {write.ref.path} changed while this write was under way",
                     changed=(write.ref.path,),
                 ) from error
             expected = write.read_version + 1
-            if int(made.version) != expected:
+            if int(dataset.version) != expected:
                 raise ReadSetConflict(
-                    f"table {write.ref.path} is at version {made.version} after a write that"
+                    f"table {write.ref.path} is at version {dataset.version} after a write that"
                     f" was to be version {expected}: a program outside of Omnigraph wrote to it",
                     changed=(write.ref.path,),
                 )
-            made = settled(write.ref, made)
-            self._learn_ids(write, made)
+            dataset = settled(write.ref, dataset)
+            self._learn_ids(write, dataset)
             if write.ref.branch is None:
-                opened = TableSnapshot(write.ref, made, self._ids, self._objects, write._added)
+                opened = TableSnapshot(write.ref, dataset, self._ids, self._objects, write._added)
                 self._opened[write.ref.path, expected] = opened
                 self._committed.append(opened)
-            return TableVersion(expected, write.transaction_id, int(made.count_rows()))
+            return TableVersion(expected, write.transaction_id, int(dataset.count_rows()))
 
     # --- parts ---
 
-    def _learn_ids(self, write: StagedWrite, made: LanceDataset) -> None:
-        """Keep the ids of the rows that a write has added, for whoever looks for ids next."""
+    def _learn_ids(self, write: StagedWrite, dataset: LanceDataset) -> None:
+        """Cache the ids of the rows that a write has added, for the next look-up."""
         if write._added is None:
             return
-        newest = max(made.get_fragments(), key=lambda fragment: fragment.fragment_id)
+        newest = max(dataset.get_fragments(), key=lambda fragment: fragment.fragment_id)
         count = write._added.num_rows
         if newest.metadata.physical_rows == count:
-            first = next_row_id(made) - count
+            first = next_row_id(dataset) - count
             entry = FragmentIds(
                 pa.concat_arrays(write._added["id"].chunks),
                 np.arange(first, first + count, dtype=np.uint64),
@@ -409,8 +411,8 @@ def _delete_listed(dataset: LanceDataset, name: str) -> None:
 
 
 def _with_descendants(known: Mapping[str, Any], name: str) -> list[str]:
-    """A branch and all that were made from it, each after the one it was made from."""
-    found = [name]
-    for parent in found:
-        found += sorted(b for b, details in known.items() if details["parent_branch"] == parent)
-    return found
+    """A branch and all that were created from it, each after its parent."""
+    names = [name]
+    for parent in names:
+        names += sorted(b for b, details in known.items() if details["parent_branch"] == parent)
+    return names

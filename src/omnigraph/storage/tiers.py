@@ -80,13 +80,13 @@ def stage_tier_merge(
         busy: Fragments that the successor changes anyway.
     """
     left_out = set(busy)
-    found = [f.metadata for f in dataset.get_fragments() if f.fragment_id not in left_out]
-    if not due(found):
+    fragments = [f.metadata for f in dataset.get_fragments() if f.fragment_id not in left_out]
+    if not due(fragments):
         return None
     # An index finds rows by the ids of their fragments.
     for index in dataset.describe_indices():
         left_out |= {id for segment in index.segments for id in segment.fragment_ids}
-    loose = [fragment for fragment in found if fragment.id not in left_out]
+    loose = [fragment for fragment in fragments if fragment.id not in left_out]
     sources = due(loose)
     if sources and (columns := _blob_columns(dataset)):
         newest = sorted((f for f in loose if _is_small(f)), key=_id)[-MOST_FRAGMENTS:]

@@ -36,15 +36,15 @@ def remote_stamp(location: Location, ref: TableRef, version: int) -> Stamp | Non
     """The same for a graph on an object store, which is asked; None when it has no such version."""
     from omnigraph.storage.objects import Objects
 
-    found = Objects.at(location).stat(version_path(ref, version))
-    if found is None:
+    file = Objects.at(location).stat(version_path(ref, version))
+    if file is None:
         return None
-    written = int(found.modified * 1e9)
-    return Stamp(version, found.tag or f"{found.size:x}-{written:x}", written)
+    written = int(file.modified * 1e9)
+    return Stamp(version, file.tag or f"{file.size:x}-{written:x}", written)
 
 
 def newest_stamp(location: Location, path: str) -> Stamp | None:
-    """The newest version of a table on main, told by its file; None asks to look closer.
+    """The newest version of a table on main, by its file; None asks to look closer.
 
     It is for tables whose old versions are trimmed: all files of versions are listed.
     """

@@ -51,7 +51,7 @@ class Recovery:
     time: dt.datetime
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the recovery as plain values."""
+        """Return the recovery as plain values."""
         return {
             "operation_id": self.operation_id,
             "commit": self.commit,
@@ -103,7 +103,7 @@ def recoveries(tables: Tables) -> list[Recovery]:
     if not tables.exists(TABLE):
         return []
     # A recovery that has lost its lease may log what another one has logged already.
-    found = {
+    by_operation = {
         row["id"]: Recovery(
             row["id"],
             row["graph_commit_id"],
@@ -116,4 +116,4 @@ def recoveries(tables: Tables) -> list[Recovery]:
         )
         for row in tables.open(TableRef(TABLE)).read().to_pylist()[::-1]
     }
-    return sorted(found.values(), key=lambda r: r.operation_id, reverse=True)
+    return sorted(by_operation.values(), key=lambda r: r.operation_id, reverse=True)

@@ -53,7 +53,7 @@ def write_batches(
         _check_form(name, batch)
 
     def prepare(view: View) -> Mapping[str, TableDelta]:
-        found = Violations()
+        violations = Violations()
         unknown: set[str] = set()
         deltas: dict[str, TableDelta] = {}
         for name, (mode, data) in batches.items():
@@ -62,13 +62,13 @@ def write_batches(
                 continue
             type = view.type(name)
             assert isinstance(data, pa.Table)
-            rows = conform(type, data, found)
-            check_rows(type, rows, found, external_blobs=repository.external_blobs)
+            rows = conform(type, data, violations)
+            check_rows(type, rows, violations, external_blobs=repository.external_blobs)
             if not rows.whole.isdisjoint(("id", *type.key)):
                 unknown.add(name)
             deltas[name] = _delta(view, type, mode, rows.table)
-        check_keys(view.catalog, deltas, view.table, found, unknown=unknown)
-        found.refuse()
+        check_keys(view.catalog, deltas, view.table, violations, unknown=unknown)
+        violations.refuse()
         return deltas
 
     may_repeat = all(mode in ("append", "merge") for mode, _ in batches.values())

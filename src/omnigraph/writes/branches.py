@@ -12,11 +12,12 @@ from omnigraph.errors import (
     NotFound,
     UsageError,
 )
+from omnigraph.history.archive import archive_branch
+from omnigraph.history.branch_state import BranchInfo
 from omnigraph.history.manifest import MAIN
 from omnigraph.history.names import check_name, check_new_branch
 from omnigraph.history.repository import Repository
 from omnigraph.history.revisions import find_commit
-from omnigraph.history.store import BranchInfo
 from omnigraph.writes.recovery import resolved
 
 
@@ -69,12 +70,12 @@ def delete_branch(repository: Repository, name: str) -> None:
         if children:
             raise ConflictError(
                 f"branch `{name}` cannot be deleted: {', '.join(f'`{c}`' for c in children)}"
-                f" {'was' if len(children) == 1 else 'were'} made from it;"
+                f" {'was' if len(children) == 1 else 'were'} created from it;"
                 f" delete {'it' if len(children) == 1 else 'those'} first"
             )
         _refuse_tagged(repository, name)
         lock.check()
-        history.archive_branch(name)
+        archive_branch(history, name)
         failpoints.hit("branch.archived")
         # There is no taking it back: others may have written to it since the lease was lost.
         lock.check()
@@ -88,17 +89,17 @@ def _refuse_tagged(repository: Repository, name: str) -> None:
     if not tags:
         return
     own = {c.id for c in repository.history.commits(name) if c.branch == name}
-    found = sorted(tag for tag, id in tags.items() if id in own)
-    if found:
+    tagged = sorted(tag for tag, id in tags.items() if id in own)
+    if tagged:
         raise ConflictError(
-            f"branch `{name}` cannot be deleted: {', '.join(f'`{t}`' for t in found)}"
-            f" {'tags' if len(found) == 1 else 'tag'} commits that only it has;"
-            f" delete the tag{'s' if len(found) > 1 else ''} first"
+            f"branch `{name}` cannot be deleted: {', '.join(f'`{t}`' for t in tagged)}"
+            f" {'tags' if len(tagged) == 1 else 'tag'} commits that only it has;"
+            f" delete the tag{'s' if len(tagged) > 1 else ''} first"
         )
 
 
 def set_tag(repository: Repository, name: str, commit: str) -> str:
-    """Give a commit a lasting name; returns the commit's id.
+    """Tag a commit; returns the commit's id.
 
     Args:
         repository: The graph.

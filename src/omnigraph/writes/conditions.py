@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from omnigraph.errors import PreconditionFailed, UsageError
+from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import Commit
 from omnigraph.history.repository import Repository
-from omnigraph.history.store import BranchState
 from omnigraph.writes.request import WriteRequest, WriteResult
 
 

@@ -38,7 +38,7 @@ class Conformed(NamedTuple):
         table: The rows; a value that does not fit is null.
         unfit: By column, in which rows a value does not fit.
         whole: Columns that do not fit as a whole, or that are missing.
-        given_ids: The rows came with ids, and not all were made here.
+        given_ids: The rows came with ids, and not all were generated here.
     """
 
     table: pa.Table
@@ -56,20 +56,20 @@ class Misfit(NamedTuple):
     reason: str
 
 
-def conform(type: NodeType | EdgeType, rows: pa.Table, found: Violations) -> Conformed:
+def conform(type: NodeType | EdgeType, rows: pa.Table, violations: Violations) -> Conformed:
     """Give rows the columns of their table.
 
-    An edge's ends may be called `from` and `to`. Ids that are left out are made: from the key, or
-    new ones. Properties that are left out get their default, or null.
+    An edge's ends may be called `from` and `to`. Omitted ids are generated: from the key, or
+    new ones. Omitted properties get their default, or null.
 
     Args:
         type: What the rows are.
         rows: The rows.
-        found: Where goes what does not fit.
+        violations: Where goes what does not fit.
     """
     rows = _with_physical_ends(type, rows)
     schema = table_schema(type)
-    rows = _known_columns(type, rows, schema, found)
+    rows = _known_columns(type, rows, schema, violations)
     columns: dict[str, pa.Array] = {}
     misfits: dict[str, list[Misfit]] = {}
     whole: set[str] = set()
@@ -79,26 +79,26 @@ def conform(type: NodeType | EdgeType, rows: pa.Table, found: Violations) -> Con
             value_type = property.type if property is not None else STRING
             column, wrong, why = fit_column(value_type, rows[field.name])
             if why is not None:
-                found.add(type.name, None, _shown_name(type, field.name), None, "type", why)
+                violations.add(type.name, None, _shown_name(type, field.name), None, "type", why)
                 whole.add(field.name)
             elif wrong:
                 misfits[field.name] = wrong
             columns[field.name] = column
         elif field.name != "id":
-            columns[field.name] = _left_out(type, field, property, rows.num_rows, found, whole)
+            columns[field.name] = _left_out(type, field, property, rows.num_rows, violations, whole)
     given_ids = "id" in columns
     if not given_ids:
         columns["id"] = ids_of(type, columns) if type.key else mint_ulids(rows.num_rows)
     elif type.key and columns["id"].null_count:
         columns["id"] = pc.coalesce(columns["id"], ids_of(type, columns))
     if not given_ids and not type.key:
-        found.minted.append(columns["id"])
+        violations.minted.append(columns["id"])
     unfit = {name: pa.repeat(pa.scalar(True), rows.num_rows) for name in whole}
     for name, wrong in misfits.items():
         shown = _shown_name(type, name)
         for place, value, rule, reason in wrong:
             id = columns["id"][place].as_py()
-            found.add(type.name, id, shown, value, rule, reason, place)
+            violations.add(type.name, id, shown, value, rule, reason, place)
         unfit[name] = _mask([one.place for one in wrong], rows.num_rows)
     table = pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
     return Conformed(table, unfit, frozenset(whole), given_ids)
@@ -107,7 +107,7 @@ def conform(type: NodeType | EdgeType, rows: pa.Table, found: Violations) -> Con
 def check_rows(
     type: NodeType | EdgeType,
     rows: Conformed,
-    found: Violations,
+    violations: Violations,
     *,
     external_blobs: Sequence[str] = (),
 ) -> None:
@@ -116,12 +116,12 @@ def check_rows(
     Args:
         type: What the rows are.
         rows: The rows, with the columns of their table.
-        found: Where violations go.
+        violations: Where violations go.
         external_blobs: What the URI of a blob outside of the graph may start with.
     """
-    check_values(type, rows.table, found, unfit=rows.unfit, external_blobs=external_blobs)
+    check_values(type, rows.table, violations, unfit=rows.unfit, external_blobs=external_blobs)
     if rows.given_ids:
-        check_each_id(type, rows.table, found, rows.unfit.get("id"))
+        check_each_id(type, rows.table, violations, rows.unfit.get("id"))
 
 
 def _shown_name(type: NodeType | EdgeType, column: str) -> str:
@@ -143,17 +143,17 @@ def _with_physical_ends(type: NodeType | EdgeType, rows: pa.Table) -> pa.Table:
 
 
 def _known_columns(
-    type: NodeType | EdgeType, rows: pa.Table, schema: pa.Schema, found: Violations
+    type: NodeType | EdgeType, rows: pa.Table, schema: pa.Schema, violations: Violations
 ) -> pa.Table:
     """The columns that the table has, each once; notes the others."""
     known: dict[str, int] = {}
     for place, name in enumerate(rows.column_names):
         if name in known:
-            found.add(type.name, None, name, None, "column", "the column is there twice")
+            violations.add(type.name, None, name, None, "column", "duplicate column")
         elif name not in schema.names:
             hint = did_you_mean(name, schema.names) or f"it has {', '.join(schema.names)}"
             reason = f"{type.name} has no such column; {hint}"
-            found.add(type.name, None, name, None, "column", reason)
+            violations.add(type.name, None, name, None, "column", reason)
         else:
             known[name] = place
     if len(known) == rows.num_columns:
@@ -167,7 +167,7 @@ def _left_out(
     field: pa.Field,
     property: Property | None,
     count: int,
-    found: Violations,
+    violations: Violations,
     whole: set[str],
 ) -> pa.Array:
     if property is not None and property.has_default:
@@ -177,7 +177,7 @@ def _left_out(
     text = "the column is required"
     if property is not None and property.embed is not None:
         text += f"; only loads and inserts make it from `{property.embed.source}`: give it"
-    found.add(type.name, None, _shown_name(type, field.name), None, "column", text)
+    violations.add(type.name, None, _shown_name(type, field.name), None, "column", text)
     whole.add(field.name)
     return pa.nulls(count, field.type)
 
@@ -185,7 +185,7 @@ def _left_out(
 def fit_column(
     value_type: ValueType, column: pa.Array | pa.ChunkedArray
 ) -> tuple[pa.Array, list[Misfit], str | None]:
-    """Give a column the Arrow type of a property.
+    """Convert a column to the Arrow type of a property.
 
     Args:
         value_type: What the values are.
@@ -226,33 +226,43 @@ def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return array
 
 
-def _unfit(type: ValueType, given: pa.DataType) -> str | None:
+def _unfit(type: ValueType, column_type: pa.DataType) -> str | None:
     """Say why a column cannot hold values of a type, if so."""
-    if pt.is_dictionary(given):
-        given = given.value_type
-    if pt.is_null(given) or given == arrow_type(type):
+    if pt.is_dictionary(column_type):
+        column_type = column_type.value_type
+    if pt.is_null(column_type) or column_type == arrow_type(type):
         return None
     noun = type.as_nullable(False).noun
     if type.is_vector or type.is_list:
-        if not (pt.is_list(given) or pt.is_large_list(given) or pt.is_fixed_size_list(given)):
+        if not (
+            pt.is_list(column_type)
+            or pt.is_large_list(column_type)
+            or pt.is_fixed_size_list(column_type)
+        ):
             return f"{noun} needs lists"
-        return _unfit(type.element, given.value_type)
+        return _unfit(type.element, column_type.value_type)
     if type.is_blob:
-        fits = pt.is_binary(given) or pt.is_large_binary(given) or given == arrow_type(type)
+        fits = (
+            pt.is_binary(column_type)
+            or pt.is_large_binary(column_type)
+            or column_type == arrow_type(type)
+        )
         return None if fits else f"{noun} needs bytes, or the struct that the table has"
     if type.scalar is Scalar.DATETIME:
-        if not pt.is_timestamp(given):
+        if not pt.is_timestamp(column_type):
             return f"{noun} needs times"
-        return None if given.tz is not None else "the times have no zone; give them one, as UTC"
+        return (
+            None if column_type.tz is not None else "the times have no zone; give them one, as UTC"
+        )
     tests = {
         Scalar.STRING: lambda t: pt.is_string(t) or pt.is_large_string(t) or pt.is_string_view(t),
         Scalar.BOOL: pt.is_boolean,
         Scalar.DATE: pt.is_date,
     }
     # Systems without unsigned integers, as Spark, have decimals without digits after the point.
-    whole = type.scalar in INTEGER_BOUNDS and pt.is_decimal(given) and given.scale == 0
+    whole = type.scalar in INTEGER_BOUNDS and pt.is_decimal(column_type) and column_type.scale == 0
     number = lambda t: whole or pt.is_integer(t) or pt.is_floating(t)  # noqa: E731
-    return None if tests.get(type.scalar, number)(given) else f"{noun} does not fit"
+    return None if tests.get(type.scalar, number)(column_type) else f"{noun} does not fit"
 
 
 def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -280,7 +290,7 @@ def _large(type: pa.DataType) -> pa.DataType:
 
 
 def _failing(array: pa.Array, target: pa.DataType, start: int = 0) -> Iterator[tuple[int, object]]:
-    """The places and values that do not fit, found by halving."""
+    """The places and values that do not fit, searched by halving."""
     try:
         array.validate(full=True)
         _cast(array, target)

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from omnigraph.compute.evaluate import Given
 from omnigraph.language.query.plan import Delete
 from omnigraph.writes.delta import TableDelta, old_columns
-from omnigraph.writes.matching import find_matching
+from omnigraph.writes.selection import select_rows
 from omnigraph.writes.view import View
 
 
@@ -19,10 +19,10 @@ class Deletion:
         self._view = view
         self._removed: dict[str, pa.Table] = {}
 
-    def delete(self, statement: Delete, given: Given) -> None:
+    def delete(self, statement: Delete, bindings: Given) -> None:
         """Delete what a statement matches, and the edges of the nodes among it."""
         type, table = self._view.type(statement.type), self._view.table(statement.type)
-        rows = find_matching(type, table, statement.condition, given, old_columns(type))
+        rows = select_rows(type, table, statement.condition, bindings, old_columns(type))
         gone = self._remove(statement.type, rows)
         for name in statement.cascades if len(gone) else ():
             edge = self._view.catalog.edges[name]
@@ -40,7 +40,7 @@ class Deletion:
         }
 
     def _remove(self, name: str, rows: pa.Table) -> pa.Array:
-        """Add rows to what is removed; gives the ids of those that were not yet."""
+        """Add rows to what is removed; returns the ids of those that were not yet."""
         known = self._removed.get(name)
         if known is not None:
             rows = rows.filter(

@@ -24,7 +24,7 @@ _PLACES = ((ROW_ID, pa.uint64()), (ROW_ADDRESS, pa.uint64()))
 
 
 def old_columns(type: NodeType | EdgeType) -> list[str]:
-    """What is remembered of rows that change or go: their id, and the ends of edges."""
+    """The old values of rows that change or go: their id, and the ends of edges."""
     return ["id", "src", "dst"] if isinstance(type, EdgeType) else ["id"]
 
 
@@ -153,7 +153,7 @@ class TableDelta:
         return rows
 
     def stage(self, tables: Tables, snapshot: TableSnapshot) -> StagedWrite | None:
-        """Stage the delta on the version it was made for, or on a fork of that."""
+        """Stage the delta on the version it was built for, or on a fork of that."""
         if self.replaces_all:
             return tables.stage_overwrite(snapshot, self.rows)
         patch = Patch(self.new, self.changed, self.changed_from, self.removed[ROW_ADDRESS])

@@ -1,4 +1,4 @@
-"""Digests of requests, which tell a repeated write from another one with its idempotency key."""
+"""Digests of requests, which distinguish a repeated write from another one with its key."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ A writer on an object store may be paused, lose its lease, and go on with the ne
 would re-base its table commit onto whatever others have committed since. So whoever resolves the
 write commits a restore of the published version to each of its tables: Lance refuses every
 operation that was prepared before a restore. Only a restore itself it lets pass. One that comes too
-late, by a paused recovery, is told by its transaction id, and put back by the next writer.
+late, by a paused recovery, is known by its transaction id, and put back by the next writer.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dataclasses import replace
 from omnigraph import failpoints
 from omnigraph.compute.ulids import is_ulid, new_ulid
 from omnigraph.errors import ReadSetConflict, RecoveryRequired
+from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import Commit, PublishedTable
 from omnigraph.history.repository import Repository
-from omnigraph.history.store import BranchState
 from omnigraph.storage.lock import EffectLock
 from omnigraph.storage.table_ref import TableRef
 from omnigraph.storage.tables import TableVersion
@@ -33,7 +33,7 @@ _ATTEMPTS = 16
 
 
 def transaction_id(operation_id: str, number: int) -> str:
-    """The id of a write's commit to one of its tables: it tells the write."""
+    """The id of a write's commit to one of its tables: it identifies the write."""
     return f"{operation_id}.{number}"
 
 
@@ -75,7 +75,7 @@ def put_back(
     *,
     fence: bool = False,
 ) -> int | None:
-    """Undo what was committed to a table on top of its published version; gives HEAD.
+    """Undo what was committed to a table on top of its published version; returns HEAD.
 
     Args:
         repository: The graph.

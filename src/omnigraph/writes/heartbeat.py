@@ -1,6 +1,6 @@
 """Heartbeats: a write that takes long says now and then that it is not dead.
 
-What a write has staged belongs to no version, so a cleanup cannot tell it from what a dead writer
+What a write has staged belongs to no version, so for a cleanup it looks like what a dead writer
 has left. The age of files decides, and for writes that take longer than that, their heartbeats:
 small objects in `__scratch/`, in a folder that is named by the moment at which the write began. A
 short write never makes one.

@@ -20,9 +20,9 @@ from msgspec import structs
 from omnigraph import failpoints
 from omnigraph.compute.ulids import mint_ulids, new_ulid
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError
+from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import Commit, PublishedTable, id_marks
 from omnigraph.history.repository import Repository
-from omnigraph.history.store import BranchState
 from omnigraph.history.touched import Touched
 from omnigraph.storage.lock import EffectLock
 from omnigraph.storage.staged import staged_files
@@ -263,7 +263,7 @@ def _check_tables(
 
 
 def _arm(repository: Repository, now: BranchState, jobs: Sequence[_Job]) -> Sidecar:
-    """Write down what is about to happen, with the ids by which it can be told later."""
+    """Write down what is about to happen, with the ids that identify it later."""
     operation_id = new_ulid()
     versions: dict[TableRef, int] = {}
     commits: list[PlannedCommit] = []
@@ -344,10 +344,10 @@ def _effects(
                 room = repository.tables.stage_room(staged)
                 done.append(_commit_table(repository, lock, room, next(notes)))
                 staged = repository.tables.in_room(staged)
-            made = _commit_table(repository, lock, staged, next(notes))
-            done.append(made)
+            committed = _commit_table(repository, lock, staged, next(notes))
+            done.append(committed)
             landed[-1].append(staged)
-            newest[item.ref] = as_published(made)
+            newest[item.ref] = as_published(committed)
             if item.change.footprint is not None:
                 ids = tuple(set(_ids(item.change.footprint)))
                 version = newest[item.ref].version
@@ -372,7 +372,7 @@ def _effects(
 def _with_notes(
     commit: Commit, tables: Sequence[PreparedTable], writes: Sequence[StagedWrite]
 ) -> Commit:
-    """A commit that tells how many rows it has deleted, and which ids it has touched."""
+    """A commit with how many rows it has deleted, and which ids it has touched."""
     deleted = sum(write.rows_deleted for write in writes)
     ids: set[str] = set()
     for item, write in zip(tables, writes, strict=True):
@@ -390,9 +390,9 @@ def _commit_table(
     """Commit a table as the sidecar says; returns the note with what it became."""
     lock.check()
     failpoints.hit("write.table_committing")
-    made = repository.tables.commit_staged(replace(staged, transaction_id=note.transaction_id))
+    committed = repository.tables.commit_staged(replace(staged, transaction_id=note.transaction_id))
     failpoints.hit("write.table_committed")
-    return structs.replace(note, version=made.version, rows=made.rows)
+    return structs.replace(note, version=committed.version, rows=committed.rows)
 
 
 def _fork_and_stage(repository: Repository, item: PreparedTable) -> StagedWrite:
@@ -429,7 +429,7 @@ def _settled(
 
     Raises:
         Stale: It was undone, because something else was faster.
-        Exception: What went wrong, if that cannot be told from the others' faults.
+        Exception: What went wrong, if it cannot be distinguished from the others' faults.
     """
     commit: Commit | None = None
     try:

@@ -58,7 +58,7 @@ class TypeCounts:
         return self.inserted + self.replaced + self.updated + self.deleted
 
     def to_dict(self) -> dict[str, int]:
-        """Give the counts as plain values."""
+        """Return the counts as plain values."""
         return {
             "inserted": self.inserted,
             "replaced": self.replaced,
@@ -76,7 +76,7 @@ class MutationResult:
         branch: Where it was written.
         nodes: Counts by node type, of those that were touched.
         edges: Counts by edge type.
-        repeated: True when an earlier write with the same idempotency key gave the commit; the
+        repeated: True when an earlier write with the same idempotency key made the commit; the
             counts are empty then.
         warnings: What went wrong after it was written, such as a failed build of indexes.
     """
@@ -99,7 +99,7 @@ class MutationResult:
         return sum(counts.affected for counts in self.edges.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the result as plain values."""
+        """Return the result as plain values."""
         return {
             "commit": self.commit.id if self.commit is not None else None,
             "branch": self.branch,
@@ -126,7 +126,7 @@ def mutate(
         repository: The graph.
         branch: The branch to write to.
         query: A compiled query that writes.
-        parameters: Sets of values of its parameters, as `bind_parameters` gives them. The query
+        parameters: Sets of values of its parameters, as `bind_parameters` returns them. The query
             runs once with each set, in their order, and all of it ends in one commit.
         embedder: Returns what makes the vectors that inserts need and leave out.
         options: What the caller says about the commit.
@@ -142,17 +142,17 @@ def mutate(
         raise UsageError(f"query `{query.name}` reads; a mutation inserts, updates or deletes")
     now = dt.datetime.now(dt.UTC)
     now = now.replace(microsecond=now.microsecond // 1000 * 1000)
-    given = [Given(values, now) for values in parameters]
+    runs = [Given(values, now) for values in parameters]
     counts: dict[str, TypeCounts] = {}
 
     def prepare(view: View) -> Mapping[str, TableDelta]:
-        found = Violations()
+        violations = Violations()
         counts.clear()
-        deltas, counted = _run(view, plan, given, embedder, found)
+        deltas, counted = _run(view, plan, runs, embedder, violations)
         counts.update(counted)
         allowed = repository.external_blobs
-        check_write(view.catalog, deltas, view.table, found, external_blobs=allowed)
-        found.refuse()
+        check_write(view.catalog, deltas, view.table, violations, external_blobs=allowed)
+        violations.refuse()
         return deltas
 
     result = write(
@@ -188,28 +188,28 @@ def _run(
     plan: WritePlan,
     runs: Sequence[Given],
     embedder: Callable[[], Embedder],
-    found: Violations,
+    violations: Violations,
 ) -> tuple[dict[str, TableDelta], dict[str, TypeCounts]]:
     """Run the statements; the compiler has seen to it that deletes stand alone."""
     if any(isinstance(statement, Delete) for statement in plan.statements):
         deletion = Deletion(view)
-        for given, statement in itertools.product(runs, plan.statements):
+        for bindings, statement in itertools.product(runs, plan.statements):
             assert isinstance(statement, Delete)
-            with _noting_faults(statement.type, found):
-                deletion.delete(statement, given)
+            with _noting_faults(statement.type, violations):
+                deletion.delete(statement, bindings)
         deltas = deletion.deltas()
         return deltas, {name: TypeCounts(deleted=d.removed.num_rows) for name, d in deltas.items()}
     tables: dict[str, Pending] = {}
-    for given, statement in itertools.product(runs, plan.statements):
+    for bindings, statement in itertools.product(runs, plan.statements):
         pending = tables.get(statement.type)
         if pending is None:
-            pending = tables[statement.type] = Pending(view, statement.type, found, embedder)
+            pending = tables[statement.type] = Pending(view, statement.type, violations, embedder)
         match statement:
             case Insert():
-                pending.insert(statement, given)
+                pending.insert(statement, bindings)
             case Update():
-                with _noting_faults(statement.type, found):
-                    pending.update(statement, given)
+                with _noting_faults(statement.type, violations):
+                    pending.update(statement, bindings)
     deltas, counts = {}, {}
     for name, pending in tables.items():
         delta, replaced = pending.finish()
@@ -224,10 +224,10 @@ def _run(
 
 
 @contextmanager
-def _noting_faults(type: str, found: Violations) -> Iterator[None]:
+def _noting_faults(type: str, violations: Violations) -> Iterator[None]:
     """Note a condition that cannot be computed: which rows it matches is then not known."""
     try:
         yield
     except ComputeFault as fault:
         message = f"the condition cannot be computed: {fault.message}"
-        found.add(type, None, None, None, "type", message)
+        violations.add(type, None, None, None, "type", message)

@@ -25,10 +25,10 @@ from omnigraph.storage.blobs import read_rewritable
 from omnigraph.storage.tables import ROW_ID
 from omnigraph.writes.conform import fit_column
 from omnigraph.writes.delta import TableDelta, old_columns, old_schema
-from omnigraph.writes.matching import find_matching
 from omnigraph.writes.reads import columns_of
 from omnigraph.writes.rules import Violations
 from omnigraph.writes.rules.values import misfit
+from omnigraph.writes.selection import select_rows
 from omnigraph.writes.vectors import embedded, fill_vectors
 from omnigraph.writes.view import View
 
@@ -43,13 +43,13 @@ class Pending:
     """What a mutation has written to one table, before it is committed."""
 
     def __init__(
-        self, view: View, name: str, found: Violations, embedder: Callable[[], Embedder]
+        self, view: View, name: str, violations: Violations, embedder: Callable[[], Embedder]
     ) -> None:
         self._view = view
         self._embedder = embedder
         self.type = view.type(name)
         self._table = view.table(name)
-        self._found = found
+        self._violations = violations
         self._schema = table_schema(self.type)
         self._blobs = [p.name for p in self.type.stored_properties if p.type.is_blob]
         #: Columns that inserts give: an edge's ends and the properties, with what they are.
@@ -68,22 +68,22 @@ class Pending:
 
     # --- statements ---
 
-    def insert(self, statement: Insert, given: Given) -> None:
+    def insert(self, statement: Insert, bindings: Given) -> None:
         """Add a row; with a key it takes the place of the committed row that has the same one."""
         row = {p.name: p.default for p in self.type.properties.values() if p.has_default}
         for assignment in statement.values:
             try:
-                row[assignment.property] = value(assignment.value, given)
+                row[assignment.property] = value(assignment.value, bindings)
             except ComputeFault as fault:
                 self._faults[len(self._buffer), assignment.property] = "type", fault.message
         self._buffer.append(row)
 
-    def update(self, statement: Update, given: Given) -> None:
+    def update(self, statement: Update, bindings: Given) -> None:
         """Rewrite the rows that match, committed and pending ones."""
         self._flush()
-        committed = self._committed(statement, given)
+        committed = self._committed(statement, bindings)
         mine = matches(
-            statement.condition, columns_of(self.type, self._rows), self._rows.num_rows, given
+            statement.condition, columns_of(self.type, self._rows), self._rows.num_rows, bindings
         )
         rows = pa.concat_tables([self._plain_rows(committed, statement), self._rows.filter(mine)])
         if not rows.num_rows:
@@ -95,7 +95,7 @@ class Pending:
         for assignment in statement.values:
             name = physical(assignment.property, self.type)
             place = self._schema.get_field_index(name)
-            column = self._assigned(assignment, rows, given)
+            column = self._assigned(assignment, rows, bindings)
             changed = changed.set_column(place, self._schema.field(place), column)
             self._touched.add(name)
         rest = pc.invert(mine)
@@ -135,10 +135,10 @@ class Pending:
         ids = ids_of(self.type, columns) if self.type.key else mint_ulids(count)
         columns["id"] = ids
         if not self.type.key:
-            self._found.minted.append(ids)
+            self._violations.minted.append(ids)
         for (place, name), (rule, reason) in faults.items():
-            given, id = self._buffer[place].get(name), ids[place].as_py()
-            self._found.add(self.type.name, id, name, given, rule, reason, is_null=True)
+            assigned, id = self._buffer[place].get(name), ids[place].as_py()
+            self._violations.add(self.type.name, id, name, assigned, rule, reason, is_null=True)
         rows = pa.Table.from_arrays([columns[n] for n in self._schema.names], schema=self._schema)
         rows = self._with_vectors(rows)
         # An insert replaces the whole row, so what updates have made of it does not count.
@@ -172,32 +172,32 @@ class Pending:
             return _array(values, type)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             # Something does not fit: look at the values one by one.
-            for place, given in enumerate(values):
-                fault = misfit(given, type)
+            for place, assigned in enumerate(values):
+                fault = misfit(assigned, type)
                 if fault is not None:
                     faults[place, name] = fault
-                values[place] = None if fault else coerce(given, type.as_nullable(True))
+                values[place] = None if fault else coerce(assigned, type.as_nullable(True))
             return _array(values, type)
 
     def _located(self, ids: pa.Array, old: pa.Table) -> pa.Table:
         """Look up which of the inserted rows replace a committed one."""
         inserted = old[_INSERTED]
-        found = self._table.find(
+        existing = self._table.find(
             "id", ids.filter(inserted.combine_chunks()), old_columns(self.type)
         )
-        at = pc.index_in(ids, value_set=found["id"].combine_chunks())
+        at = pc.index_in(ids, value_set=existing["id"].combine_chunks())
         columns = [
-            pc.if_else(inserted, found[field.name].take(at), old[field.name])
+            pc.if_else(inserted, existing[field.name].take(at), old[field.name])
             for field in old_schema(self.type)
         ]
         return pa.Table.from_arrays([*columns, inserted], schema=old.schema)
 
     # --- updates ---
 
-    def _committed(self, statement: Update, given: Given) -> pa.Table:
+    def _committed(self, statement: Update, bindings: Given) -> pa.Table:
         """The committed rows that match and that no pending row shadows."""
         columns = [name for name in self._schema.names if name not in self._blobs]
-        rows = find_matching(self.type, self._table, statement.condition, given, columns)
+        rows = select_rows(self.type, self._table, statement.condition, bindings, columns)
         if not self._rows.num_rows:
             return rows
         shadowed = pc.is_in(rows["id"], value_set=self._rows["id"].combine_chunks())
@@ -206,11 +206,11 @@ class Pending:
     def _plain_rows(self, committed: pa.Table, statement: Update) -> pa.Table:
         """Committed rows with the columns of the table; blobs that stay are copied."""
         assigned = {assignment.property for assignment in statement.values}
-        kept = [name for name in self._blobs if name not in assigned]
+        unchanged = [name for name in self._blobs if name not in assigned]
         blobs = {}
-        if kept and committed.num_rows:
-            copied = read_rewritable(self._table.snapshot, committed[ROW_ID].to_pylist(), kept)
-            blobs = {name: copied[name] for name in kept}
+        if unchanged and committed.num_rows:
+            copied = read_rewritable(self._table.snapshot, committed[ROW_ID].to_pylist(), unchanged)
+            blobs = {name: copied[name] for name in unchanged}
         columns = [
             committed[field.name]
             if field.name in committed.column_names
@@ -219,28 +219,32 @@ class Pending:
         ]
         return pa.Table.from_arrays(columns, schema=self._schema)
 
-    def _assigned(self, assignment: Assignment, rows: pa.Table, given: Given) -> Any:
+    def _assigned(self, assignment: Assignment, rows: pa.Table, bindings: Given) -> Any:
         """The new values of a property."""
         name = physical(assignment.property, self.type)
         type = self._types[assignment.property]
         ids = rows["id"].combine_chunks()
         if type.is_blob:
-            return _array([value(assignment.value, given)] * rows.num_rows, type)
+            return _array([value(assignment.value, bindings)] * rows.num_rows, type)
         try:
-            column = evaluate(assignment.value, columns_of(self.type, rows), rows.num_rows, given)
+            column = evaluate(
+                assignment.value, columns_of(self.type, rows), rows.num_rows, bindings
+            )
             if type.is_float and pa.types.is_integer(column.type):
                 # As everywhere in the language, an integer becomes the nearest float.
                 column = fit(column, type)
         except ComputeFault as fault:
             id = None if fault.row is None else ids[fault.row].as_py()
-            self._found.add(self.type.name, id, assignment.property, None, "type", fault.message)
+            self._violations.add(
+                self.type.name, id, assignment.property, None, "type", fault.message
+            )
             return rows[name]
         fitting, wrong, why = fit_column(type, column)
         if why is not None:
-            self._found.add(self.type.name, None, assignment.property, None, "type", why)
+            self._violations.add(self.type.name, None, assignment.property, None, "type", why)
         for place, given_value, rule, reason in wrong:
             id = ids[place].as_py()
-            self._found.add(self.type.name, id, assignment.property, given_value, rule, reason)
+            self._violations.add(self.type.name, id, assignment.property, given_value, rule, reason)
         # The rows keep what they had: nothing follows from a value that does not fit.
         return rows[name] if wrong or why is not None else fitting
 
@@ -259,7 +263,7 @@ def _array(values: list[Value], type: ValueType) -> pa.Array:
     return pa.array(values, arrow_type(type))
 
 
-def _blob(given: bytes | str | None) -> dict[str, Any] | None:
-    if given is None:
+def _blob(content: bytes | str | None) -> dict[str, Any] | None:
+    if content is None:
         return None
-    return {"data": given} if isinstance(given, bytes) else {"uri": given}
+    return {"data": content} if isinstance(content, bytes) else {"uri": content}

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from omnigraph import failpoints
 from omnigraph.errors import NotFound, OmnigraphError, ReadSetConflict, StorageError
+from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import PublishedTable
 from omnigraph.history.repository import Repository
-from omnigraph.history.store import BranchState
 from omnigraph.storage.patch import needs_room
 from omnigraph.storage.rebase import rebased
 from omnigraph.storage.tables import StagedWrite, TableRef
@@ -91,7 +91,7 @@ def prepare(repository: Repository, request: WriteRequest, base: BranchState) ->
     """Prepare a write on one state of its branch.
 
     Raises:
-        Stale: The branch was deleted, or made anew, meanwhile.
+        Stale: The branch was deleted, or recreated, meanwhile.
     """
     try:
         return _stage(repository, request, base)
@@ -103,7 +103,7 @@ def prepare(repository: Repository, request: WriteRequest, base: BranchState) ->
 
 
 def _made_anew(branch: str) -> ReadSetConflict:
-    text = f"branch `{branch}` was made anew, or restored, while this write was prepared"
+    text = f"branch `{branch}` was recreated, or restored, while this write was prepared"
     return ReadSetConflict(text, changed=("branch",))
 
 
@@ -197,7 +197,7 @@ def _rebased(
     if (old.version, old.branch) == (new.version, new.branch):
         return item
     if item.staged is None:
-        # Rows are staged below the fork; they are told by their places in the version before.
+        # Rows are staged below the fork; their places in the version before identify them.
         raise ReadSetConflict(
             f"{old.name} was first written to on branch `{now.name}` while this write was prepared",
             changed=(old.key,),

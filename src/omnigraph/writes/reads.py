@@ -61,7 +61,7 @@ class Condition:
 
     type: NodeType | EdgeType
     condition: Checked
-    given: Given
+    bindings: Given
     decides_anew: bool = False
 
     @property
@@ -72,7 +72,9 @@ class Condition:
     def sees(self, rows: pa.Table) -> pa.Array | pa.ChunkedArray:
         """The rows that match; all, when that cannot be computed for one of them."""
         try:
-            return matches(self.condition, columns_of(self.type, rows), rows.num_rows, self.given)
+            return matches(
+                self.condition, columns_of(self.type, rows), rows.num_rows, self.bindings
+            )
         except ComputeFault:
             return Everything().sees(rows)
 

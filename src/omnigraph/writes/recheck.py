@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import ReadSetConflict
+from omnigraph.history.branch_state import BranchState
 from omnigraph.history.repository import Repository
-from omnigraph.history.store import BranchState
 from omnigraph.history.touched import TouchedIds
 from omnigraph.language.values import show
 from omnigraph.storage.changes import changes_between

@@ -18,10 +18,10 @@ from msgspec import structs
 from omnigraph import failpoints
 from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import NotFound, ReadSetConflict, RecoveryRequired
+from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import MAIN, PublishedTable, TableIdentity
 from omnigraph.history.names import is_internal
 from omnigraph.history.repository import Repository
-from omnigraph.history.store import BranchState
 from omnigraph.storage.lock import EffectLock
 from omnigraph.writes.audit import Recovery, record
 from omnigraph.writes.fencing import (
@@ -53,7 +53,7 @@ def resolved(repository: Repository, begun: Sidecar | None = None) -> Iterator[E
         begun: A write to be resolved even if another recovery has deleted its sidecar by now.
 
     Raises:
-        RecoveryRequired: A write cannot be resolved without a person. It is kept as it is.
+        RecoveryRequired: A write cannot be resolved without a person. It stays as it is.
         ReadSetConflict: The lease ran out again and again.
     """
     for attempt in range(_ATTEMPTS):
@@ -158,7 +158,7 @@ def _roll_back(
     _drop_forks(repository, lock, sidecar)
     if not moved:
         return _conclude(repository, sidecar, "Discarded", commit, [])
-    # The log tells the version whose content is back, not the commit that brought it back.
+    # The log names the version whose content is back, not the commit that brought it back.
     outcomes = [(steps[0], steps[0].expected_version) for steps in sidecar.by_table]
     return _conclude(repository, sidecar, "RolledBack", commit, outcomes)
 
@@ -199,7 +199,7 @@ def _put_back(
     *,
     fence: bool,
 ) -> str | None:
-    """Give the tables that the branch has its published content; gives the commit, if any."""
+    """Restore the published content of the branch's tables; returns the commit, if any."""
     restored: list[PublishedTable] = []
     for steps in sidecar.by_table:
         table, own = steps[0], _transactions(steps)
@@ -220,7 +220,7 @@ def _put_back(
 
 
 def _drop_forks(repository: Repository, lock: EffectLock, sidecar: Sidecar) -> None:
-    """Remove forks that the write made and that its branch does not read."""
+    """Remove forks that the write created and that its branch does not read."""
     state = repository.history.read(sidecar.branch).state
     for table, *_ in sidecar.by_table:
         if table.fork_of is None or table.branch is None:

@@ -46,7 +46,7 @@ class Change(Protocol):
         """
 
     def stage(self, tables: Tables, snapshot: TableSnapshot) -> StagedWrite | None:
-        """Stage it on the version it was made for, or on a fork of that."""
+        """Stage it on the version it was built for, or on a fork of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class WriteRequest:
         may_repeat: The write means the same on a newer state of the branch.
         options: What the caller says about the commit.
         writer: Which kind of write it is, for the log of recoveries.
-        request_digest: What tells a repeated request from another one with the same key.
+        request_digest: Distinguishes a repeated request from another one with the same key.
         is_long: It takes seconds to prepare.
         merged: The commit that is merged, which becomes the second parent of the new one. There is
             a commit even if no table changes.
@@ -84,7 +84,7 @@ class WriteResult:
     repeated: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the result as plain values."""
+        """Return the result as plain values."""
         return {
             "commit": self.commit.id if self.commit is not None else None,
             "repeated": self.repeated,

@@ -16,8 +16,8 @@ from msgspec.json import encode
 from msgspec.structs import asdict, replace
 
 from omnigraph.errors import RecoveryRequired
+from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import Commit, PublishedTable, TableIdentity
-from omnigraph.history.store import BranchState
 from omnigraph.storage.table_ref import TableRef
 
 if TYPE_CHECKING:
@@ -110,11 +110,11 @@ class Sidecar(Struct, frozen=True):
     @property
     def by_table(self) -> list[tuple[SidecarTable, ...]]:
         """What is about to happen to each table, in the order in which it happens."""
-        found: dict[TableRef, list[SidecarTable]] = {}
+        steps_by_table: dict[TableRef, list[SidecarTable]] = {}
         for commit in self.commits:
             for table in commit.tables:
-                found.setdefault(table.ref, []).append(table)
-        return [tuple(steps) for steps in found.values()]
+                steps_by_table.setdefault(table.ref, []).append(table)
+        return [tuple(steps) for steps in steps_by_table.values()]
 
     @property
     def path(self) -> str:

@@ -1,4 +1,4 @@
-"""Vectors that rows leave out, made from the texts that `@embed` names."""
+"""Vectors that rows omit, computed from the texts that `@embed` names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def embedded(type: NodeType | EdgeType) -> list[Property]:
-    """The properties of a type whose vectors are made from a text."""
+    """The properties of a type whose vectors are computed from a text."""
     return [property for property in type.stored_properties if property.embed is not None]
 
 
@@ -33,7 +33,7 @@ def fill_vectors(
     objects: Objects,
     nulls: Mapping[str, Any],
 ) -> pa.Table:
-    """Fill vectors that are left out, and note which model made them.
+    """Fill vectors that are omitted, and note which model computed them.
 
     Args:
         type: The type of the rows.
@@ -44,7 +44,7 @@ def fill_vectors(
         nulls: By property, a mask of the rows whose vector is null because somebody says so.
 
     Raises:
-        UsageError: Another model is configured than made the vectors that are there.
+        UsageError: Another model is configured than computed the existing vectors.
         EmbeddingError: The provider failed.
     """
     for property in properties:
@@ -65,8 +65,8 @@ def fill_vectors(
         if property.name in nulls:
             wanted = pc.and_(wanted, pc.invert(pa.array(nulls[property.name])))
         if pc.any(wanted).as_py():
-            made = _made(type, property, texts.filter(wanted), embedder(), objects)
-            whole = _put(vectors.cast(kind), wanted, made.cast(kind))
+            new_vectors = _made(type, property, texts.filter(wanted), embedder(), objects)
+            whole = _put(vectors.cast(kind), wanted, new_vectors.cast(kind))
             rows = rows.set_column(rows.column_names.index(property.name), property.name, whole)
     return rows
 

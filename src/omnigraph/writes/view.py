@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound
+from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import PublishedTable
 from omnigraph.history.repository import Repository
-from omnigraph.history.store import BranchState
 from omnigraph.language import Catalog, EdgeType, NodeType
 from omnigraph.writes.reads import Read, ReadTable
 

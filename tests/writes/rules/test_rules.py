@@ -81,7 +81,7 @@ class TestIds:
         found = Violations()
         rows = people("ab").set_column(0, "id", pa.array(["a", "x"]))
         check_each_id(PERSON, rows, found)
-        assert [v.message for v in found.found] == [
+        assert [v.message for v in found.listed] == [
             'Person "x", `id`: the id of this key is "b", not "x"'
         ]
 
@@ -177,13 +177,13 @@ class TestValues:
         rows = pa.table({"id": ["a", "b"], "text": pa.nulls(2, pa.utf8())})
         found = Violations()
         check_values(note, rows, found, unfit={"text": pa.array([True, False])})
-        assert [(v.id, v.rule) for v in found.found] == [("b", "required")]
+        assert [(v.id, v.rule) for v in found.listed] == [("b", "required")]
 
     def test_an_edge_without_an_end(self) -> None:
         rows = pa.table({"id": ["e"], "src": pa.nulls(1, pa.utf8()), "dst": ["n"]})
         found = Violations()
         check_values(LEADS, rows, found)
-        assert [v.message for v in found.found] == [
+        assert [v.message for v in found.listed] == [
             'Leads "e", `from`: an edge needs the id of a Person'
         ]
 

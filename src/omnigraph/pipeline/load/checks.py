@@ -204,8 +204,8 @@ class _Check:
     def refuse_loose(self, rule: str, found: Violations, count: int) -> None:
         """Refuse what is in the graph and not in the input; the first of them are described."""
         if count:
-            faults = Faults.of(found.found)
-            faults.count(rule, count - len(found.found))
+            faults = Faults.of(found.listed)
+            faults.count(rule, count - len(found.listed))
             self.made.loose.append(faults)
 
     # --- unique groups ---

@@ -286,13 +286,13 @@ class _Staging:
         found, lines = checked.found, rows.lines
         if not found.total:
             return
-        shown = list(zip(found.found, found.places, strict=True))
+        shown = list(zip(found.listed, found.places, strict=True))
         if found.total > len(shown) and found.broken:
             # Of many, only those of the first columns have been described.
             first = np.unique(np.concatenate(found.broken))[:MOST_SHOWN]
             part = _picked(rows, first)
             again = self.checked(type, part, most=found.total).found
-            shown = list(zip(again.found, again.places, strict=True))
+            shown = list(zip(again.listed, again.places, strict=True))
             lines = part.lines
         file = self.task.part.file or None
         described = [

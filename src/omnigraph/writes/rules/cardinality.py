@@ -47,7 +47,7 @@ def wrong_counts(
     Args:
         edge: The type of the edges.
         sources: Different sources that are looked at.
-        written: Keys of edges that are written, as `source_keys` gives them.
+        written: Keys of edges that are written, as `source_keys` returns them.
         table: The other edges of the type.
         new: Sources that are new: the table has no edges from them.
 
@@ -71,15 +71,15 @@ def wrong_counts(
 
 def _count(numbers: Ints, sources: pa.Array, ends: pa.ChunkedArray, how_often: Ints | None) -> None:
     places = pc.index_in(ends.combine_chunks(), value_set=sources)
-    there = places.is_valid().to_numpy(zero_copy_only=False)
-    counts = 1 if how_often is None else how_often[there]
+    known = places.is_valid().to_numpy(zero_copy_only=False)
+    counts = 1 if how_often is None else how_often[known]
     np.add.at(numbers, places.drop_null().to_numpy(), counts)
 
 
-def refuse_counts(edge: EdgeType, wrong: pa.Table, found: Violations) -> None:
-    """Note sources with wrong numbers of edges, as `wrong_counts` gives them."""
+def refuse_counts(edge: EdgeType, wrong: pa.Table, violations: Violations) -> None:
+    """Note sources with wrong numbers of edges, as `wrong_counts` returns them."""
     text = reason(edge)
-    found.add_rows(
+    violations.add_rows(
         edge.name,
         wrong["text"],
         "from",
@@ -98,5 +98,5 @@ def reason(edge: EdgeType) -> str:
 
 
 def broken_counts(edge: EdgeType, type: str, column: str, how: How, keys: pa.Table) -> Broken:
-    """Wrong numbers that are told at rows: at an edge from each source, or at the source itself."""
+    """Wrong numbers, reported at an edge from each source, or at the source itself."""
     return Broken("cardinality", type, (column,), "from", reason(edge), how, keys, edge.name)

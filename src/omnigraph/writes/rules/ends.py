@@ -57,12 +57,12 @@ def loose_edges(edge: EdgeType, column: str, removed: pa.Array, table: Lookup) -
     return table.find(column, removed, ["id", column]).select(["id", column])
 
 
-def refuse_loose(edge: EdgeType, column: str, loose: pa.Table, found: Violations) -> None:
+def refuse_loose(edge: EdgeType, column: str, loose: pa.Table, violations: Violations) -> None:
     """Note edges that would lose an end; of many, those with the first ids are described."""
     if loose.num_rows > MOST_SHOWN:
         loose = loose.sort_by("id")
     reason = f"the {targets(edge)[column]} {{}} would be gone and leave this edge loose"
-    found.add_rows(
+    violations.add_rows(
         edge.name,
         loose["id"],
         ENDS[column],

@@ -31,7 +31,7 @@ def id_keys(rows: pa.Table, numbers: Ints | None = None) -> pa.Table:
 def repeated_ids(type: NodeType | EdgeType, keys: pa.Table) -> Broken | None:
     """The ids that several rows have; the first row of each is right."""
     twice = repeated_texts(keys)
-    reason = f"the {_word(type)} {{value}} is given twice in one write"
+    reason = f"duplicate {_word(type)} {{value}} in one write"
     return _broken(type, "repeated", reason, "later", twice) if twice.num_rows else None
 
 
@@ -45,7 +45,7 @@ def existing_ids(type: NodeType | EdgeType, keys: pa.Table, table: Lookup) -> Br
 
 
 def check_each_id(
-    type: NodeType | EdgeType, rows: pa.Table, found: Violations, unfit: pa.Array | None = None
+    type: NodeType | EdgeType, rows: pa.Table, violations: Violations, unfit: pa.Array | None = None
 ) -> None:
     """Every row has an id, and it is that of its key; `unfit` are rows whose id is no text."""
     ids = rows["id"].combine_chunks()
@@ -53,7 +53,9 @@ def check_each_id(
         missing = ids.is_null()
         if unfit is not None:
             missing = pc.and_(missing, pc.invert(unfit))
-        found.add_rows(type.name, ids, "id", ids, missing, "id", lambda _: "every row needs an id")
+        violations.add_rows(
+            type.name, ids, "id", ids, missing, "id", lambda _: "every row needs an id"
+        )
         return
     if not rows.num_rows:
         return
@@ -65,7 +67,7 @@ def check_each_id(
         places = pc.indices_nonzero(broken)
         pairs = zip(ids.take(places).to_pylist(), expected.take(places).to_pylist(), strict=True)
         right = dict(pairs)
-        found.add_rows(
+        violations.add_rows(
             type.name,
             ids,
             "id",

@@ -87,9 +87,9 @@ def distinct_keys(texts: pa.Array, rows: Ints | None = None) -> pa.Table:
     """
     rows = np.arange(len(texts)) if rows is None else rows
     if texts.null_count:
-        there = texts.is_valid()
-        rows = rows[there.to_numpy(zero_copy_only=False)]
-        texts = texts.filter(there)
+        valid = texts.is_valid()
+        rows = rows[valid.to_numpy(zero_copy_only=False)]
+        texts = texts.filter(valid)
     return combined(pa.table({"text": texts, "row": rows, "count": np.ones(len(rows), np.int64)}))
 
 
@@ -111,8 +111,8 @@ def combined(keys: pa.Table) -> pa.Table:
     """The same keys, each once."""
     if keys.num_rows < 2 or len(pc.unique(keys["text"])) == keys.num_rows:
         return keys
-    made = keys.group_by("text", use_threads=False).aggregate([("row", "max"), ("count", "sum")])
-    return made.rename_columns(["text", "row", "count"])
+    grouped = keys.group_by("text", use_threads=False).aggregate([("row", "max"), ("count", "sum")])
+    return grouped.rename_columns(["text", "row", "count"])
 
 
 def of_part(keys: pa.Table, part: int = 0) -> pa.Table:
@@ -140,8 +140,8 @@ def repeated_texts(keys: pa.Table) -> pa.Table:
 def first_parts(keys: pa.Table, texts: pa.Array) -> pa.Table:
     """Some texts, each with the first part that has it."""
     mine = keys.filter(pc.is_in(keys["text"], value_set=texts))
-    made = mine.group_by("text", use_threads=False).aggregate([("part", "min")])
-    return pa.table({"text": made["text"], "part": made["part_min"]})
+    grouped = mine.group_by("text", use_threads=False).aggregate([("part", "min")])
+    return pa.table({"text": grouped["text"], "part": grouped["part_min"]})
 
 
 def ordered(keys: pa.Table, way: str = "ascending") -> tuple[pa.Table, npt.NDArray[np.bool_]]:
@@ -233,19 +233,17 @@ def described(
     of_rows = ids.take(at).to_pylist()
     if broken.edge is not None and broken.columns == ("src",):
         of_rows = columns[0]
-    made = []
+    violations = []
     for place, id in enumerate(of_rows):
         values = [column[place] for column in columns]
         value: Any = values[0] if len(values) == 1 else values
         detail = details[place] if names else {}
         reason = reason_of(broken.reason, ", ".join(map(show, values)), broken.type, detail)
         value = detail.get("number", value)
-        found = violation(
-            broken.edge or broken.type, id, broken.property, value, broken.rule, reason
-        )
+        one = violation(broken.edge or broken.type, id, broken.property, value, broken.rule, reason)
         other = detail.get("other")
-        made.append(found if other is None else replace(found, other=other))
-    return made
+        violations.append(one if other is None else replace(one, other=other))
+    return violations
 
 
 def reason_of(reason: str, value: str, type: str, detail: dict[str, Any]) -> str:

@@ -61,11 +61,11 @@ def unique_keys(
     """
     texts = group_texts(type, place, rows)
     keys = every_key(texts, numbers)
-    there = texts.is_valid() if texts.null_count else None
+    valid = texts.is_valid() if texts.null_count else None
     columns = group_columns(type, place)
     values = {f"value {n}": one_zero(rows[n]) for n in columns[: None if whole else 1]}
     for name, column in {"id": ids, **values}.items():
-        keys = keys.append_column(name, column if there is None else column.filter(there))
+        keys = keys.append_column(name, column if valid is None else column.filter(valid))
     return keys
 
 

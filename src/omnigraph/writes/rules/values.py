@@ -30,7 +30,7 @@ _ASTRAY = r"(?i)[\x00-\x20\\]|/(\.|%2e){1,2}([/?#]|$)"
 def check_values(
     type: NodeType | EdgeType,
     rows: pa.Table,
-    found: Violations,
+    violations: Violations,
     *,
     columns: frozenset[str] | None = None,
     unfit: Mapping[str, pa.Array] | None = None,
@@ -41,12 +41,12 @@ def check_values(
     Args:
         type: The rows' type.
         rows: Rows with the columns of the type's table.
-        found: Where violations go.
+        violations: Where violations go.
         columns: The columns to look at; None is all.
         unfit: By column, in which rows the value had the wrong type: it is null, but not missing.
         external_blobs: What the URI of a blob outside of the graph may start with.
     """
-    checker = _Checker(type, rows, found, unfit or {}, external_blobs)
+    checker = _Checker(type, rows, violations, unfit or {}, external_blobs)
     if isinstance(type, EdgeType):
         for column, name, node in (("src", "from", type.source), ("dst", "to", type.target)):
             if columns is None or column in columns:
@@ -125,7 +125,7 @@ class _Checker:
         self,
         type: NodeType | EdgeType,
         rows: pa.Table,
-        found: Violations,
+        violations: Violations,
         unfit: Mapping[str, pa.Array],
         external_blobs: Sequence[str],
     ) -> None:
@@ -133,7 +133,7 @@ class _Checker:
         self.rows = rows
         self.ids = rows["id"]
         self.unfit = unfit
-        self.found = found
+        self.violations = violations
         self.external_blobs = tuple(external_blobs)
 
     def require(self, column: str, name: str, rule: str, reason: str) -> None:
@@ -144,7 +144,9 @@ class _Checker:
         missing = pc.is_null(values)
         if column in self.unfit:
             missing = pc.and_(missing, pc.invert(self.unfit[column]))
-        self.found.add_rows(self.type.name, self.ids, name, values, missing, rule, lambda _: reason)
+        self.violations.add_rows(
+            self.type.name, self.ids, name, values, missing, rule, lambda _: reason
+        )
 
     def check(self, property: Property) -> None:
         column = self.rows[property.name]
@@ -297,7 +299,9 @@ class _Checker:
         values: pa.Array | pa.ChunkedArray | None = None,
     ) -> None:
         column = self.rows[property.name] if values is None else values
-        self.found.add_rows(self.type.name, self.ids, property.name, column, broken, rule, message)
+        self.violations.add_rows(
+            self.type.name, self.ids, property.name, column, broken, rule, message
+        )
 
 
 def _as_comparable(column: pa.ChunkedArray, bound: int | float) -> tuple[Any, Any]:

@@ -41,12 +41,12 @@ def violation(
     return Violation(type, id, property, plain(value), rule, message, file, line)
 
 
-def with_id(found: Violation, id: str | None) -> Violation:
+def with_id(violation: Violation, id: str | None) -> Violation:
     """The same violation, of a row whose id is known by now."""
-    if id is None or found.type is None:
-        return found
-    rest = found.message.removeprefix(_where(found.type, found.id, found.property))
-    return replace(found, id=id, message=_where(found.type, id, found.property) + rest)
+    if id is None or violation.type is None:
+        return violation
+    rest = violation.message.removeprefix(_where(violation.type, violation.id, violation.property))
+    return replace(violation, id=id, message=_where(violation.type, id, violation.property) + rest)
 
 
 def refusal(violations: Sequence[Violation], counts: Mapping[str, int]) -> OmnigraphError:
@@ -72,14 +72,14 @@ class Violations:
 
     def __init__(self, most: int = MOST_SHOWN) -> None:
         self.most = most
-        self.found: list[Violation] = []
+        self.listed: list[Violation] = []
         #: In the same order, which of the rows that were looked at it is about, if one.
         self.places: list[int | None] = []
-        #: All rows that something is wrong with, by their places; some may be there twice.
+        #: All rows that something is wrong with, by their places; some may be listed twice.
         self.broken: list[npt.NDArray[np.int64]] = []
         #: How often each rule is broken.
         self.counts: Counter[str] = Counter()
-        #: Ids that this write has made for rows without a key: nobody knows them.
+        #: Ids that this write has generated for rows without a key: nobody knows them.
         self.minted: list[pa.Array] = []
         #: Values that were of the wrong type: they are not missing as well.
         self._unfit: set[tuple[str, str | None, str | None]] = set()
@@ -127,21 +127,21 @@ class Violations:
         if rule == "required" and (type, id, property) in self._unfit:
             return
         self.counts[rule] += 1
-        if len(self.found) < self.most:
+        if len(self.listed) < self.most:
             self.places.append(place)
-            self.found.append(violation(type, self.shown(id), property, value, rule, reason))
+            self.listed.append(violation(type, self.shown(id), property, value, rule, reason))
 
     def shown(self, id: str | None) -> str | None:
-        """The id of a row; None when this write has made it."""
+        """The id of a row; None when this write has generated it."""
         if id is None or any(pc.is_in(pa.scalar(id), ids).as_py() for ids in self.minted):
             return None
         return id
 
     def shown_ids(self, ids: pa.Array) -> pa.Array:
-        """The ids of rows; null where this write has made them."""
+        """The ids of rows; null where this write has generated them."""
         for minted in self.minted:
-            made = pc.is_in(ids, value_set=minted)
-            ids = pc.if_else(made, pa.scalar(None, pa.utf8()), ids)
+            is_minted = pc.is_in(ids, value_set=minted)
+            ids = pc.if_else(is_minted, pa.scalar(None, pa.utf8()), ids)
         return ids
 
     def add_rows(
@@ -160,16 +160,16 @@ class Violations:
             return
         every = pc.indices_nonzero(broken)
         self.broken.append(every.to_numpy().astype(np.int64))
-        places = every[: max(0, self.most - len(self.found))]
+        places = every[: max(0, self.most - len(self.listed))]
         bad_ids, bad_values = ids.take(places).to_pylist(), values.take(places).to_pylist()
         for id, value, place in zip(bad_ids, bad_values, places.to_pylist(), strict=True):
             self._add(type, id, property, value, rule, reason(value), place)
         self.count(rule, count - len(bad_ids))
 
     def add_all(self, violations: Sequence[Violation], rule: str, total: int) -> None:
-        """Note violations of one rule, of which some are made already."""
-        room = max(0, self.most - len(self.found))
-        self.found += violations[:room]
+        """Note violations of one rule, of which some are described already."""
+        room = max(0, self.most - len(self.listed))
+        self.listed += violations[:room]
         self.places += [None] * len(violations[:room])
         self.count(rule, total)
 
@@ -184,14 +184,14 @@ class Violations:
         return self.counts.total()
 
     def refuse(self) -> None:
-        """Raise what was found, if anything was.
+        """Raise the violations, if there are any.
 
         Raises:
             KeyConflict: Rows are there already.
             ValidationError: Something else is wrong.
         """
         if self.total:
-            raise refusal(self.found, self.counts)
+            raise refusal(self.listed, self.counts)
 
 
 def plain(value: Any) -> Any:

@@ -39,37 +39,37 @@ def check_write(
     catalog: Catalog,
     deltas: Deltas,
     table: TableOf,
-    found: Violations,
+    violations: Violations,
     *,
     external_blobs: Sequence[str] = (),
 ) -> None:
-    """Find every rule that would be broken by a change whose ids its writer has made.
+    """Find every rule that would be broken by a change whose ids its writer has generated.
 
     Args:
         catalog: The schema.
         deltas: The change, by the type's name.
         table: The tables before the change.
-        found: Where violations go, after those that the writer has noted itself.
+        violations: Where violations go, after those that the writer has noted itself.
         external_blobs: What the URI of a blob outside of the graph may start with.
     """
     for delta in deltas.values():
-        check_values(delta.type, delta.new, found, external_blobs=external_blobs)
+        check_values(delta.type, delta.new, violations, external_blobs=external_blobs)
         if delta.changed.num_rows:
             check_values(
                 delta.type,
                 delta.changed,
-                found,
+                violations,
                 columns=delta.touched,
                 external_blobs=external_blobs,
             )
-    check_keys(catalog, deltas, table, found)
+    check_keys(catalog, deltas, table, violations)
 
 
 def check_keys(
     catalog: Catalog,
     deltas: Deltas,
     table: TableOf,
-    found: Violations,
+    violations: Violations,
     *,
     edges: Iterable[EdgeType] | None = None,
     unknown: Collection[str] = (),
@@ -80,11 +80,11 @@ def check_keys(
         catalog: The schema.
         deltas: The change, by the type's name.
         table: The tables before the change.
-        found: Where violations go.
+        violations: Where violations go.
         edges: The edge types to look at; None is all that the change can break.
         unknown: Types of which a column with ids does not fit: any end may be among them.
     """
-    check = _Check(catalog, deltas, table, found, frozenset(unknown))
+    check = _Check(catalog, deltas, table, violations, frozenset(unknown))
     for delta in deltas.values():
         check.ids(delta)
         check.uniques(delta)
@@ -100,14 +100,14 @@ class _Check:
         catalog: Catalog,
         deltas: Deltas,
         table: TableOf,
-        found: Violations,
+        violations: Violations,
         unknown: frozenset[str],
     ) -> None:
         self.unknown = unknown
         self.catalog = catalog
         self.deltas = deltas
         self.table = table
-        self.found = found
+        self.violations = violations
 
     def staying(self, name: str) -> Lookup:
         """The rows of a table that stay as they are."""
@@ -121,7 +121,7 @@ class _Check:
         keys = of_part(ids.id_keys(delta.rows))
         self.note(ids.repeated_ids(delta.type, keys), delta)
         if exists:
-            # The rows with these ids were looked up when the delta was made.
+            # The rows with these ids were looked up when the delta was built.
             table = RowsLookup(delta.changed_from)
             self.note(ids.existing_ids(delta.type, keys, table), delta)
 
@@ -131,7 +131,7 @@ class _Check:
             if not checked.num_rows:
                 continue
             # The values may be in rows that were not touched, too: these come first.
-            shown = self.found.shown_ids(delta.ids)
+            shown = self.violations.shown_ids(delta.ids)
             keys = of_part(uniques.unique_keys(delta.type, place, delta.rows, shown))
             self.note(uniques.repeated_groups(delta.type, place, keys), delta)
             if checked.num_rows < delta.rows.num_rows:
@@ -155,7 +155,7 @@ class _Check:
                 if nodes is not None and len(nodes.removed_ids) and not nodes.cascades:
                     table = self.staying(edge.name)
                     loose = ends.loose_edges(edge, column, nodes.removed_ids, table)
-                    ends.refuse_loose(edge, column, loose, self.found)
+                    ends.refuse_loose(edge, column, loose, self.violations)
         for target, parts in asked.items():
             if target in self.unknown:
                 continue
@@ -184,7 +184,7 @@ class _Check:
         written = [] if delta is None else [cardinality.source_keys(delta.rows)]
         table = self.staying(edge.name)
         wrong = cardinality.wrong_counts(edge, sources, written, table, new=new)
-        cardinality.refuse_counts(edge, wrong, self.found)
+        cardinality.refuse_counts(edge, wrong, self.violations)
 
     def note(self, broken: Broken | None, delta: TableDelta) -> None:
         """Note the rows of a delta that have broken keys."""
@@ -192,14 +192,14 @@ class _Check:
             return
         texts = delta.rows[broken.columns[0]].combine_chunks()
         places, keys = rows_at_fault(broken, texts, np.arange(len(texts)))
-        made = described(
+        listed = described(
             broken,
             delta.rows,
-            self.found.shown_ids(delta.ids),
-            places[: self.found.most],
-            keys[: self.found.most],
+            self.violations.shown_ids(delta.ids),
+            places[: self.violations.most],
+            keys[: self.violations.most],
         )
-        self.found.add_all(made, broken.rule, len(places))
+        self.violations.add_all(listed, broken.rule, len(places))
 
 
 class _Staying:

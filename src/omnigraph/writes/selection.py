@@ -35,47 +35,47 @@ _MOST_IDS = 1000
 _EXACT_FLOAT = float(1 << 53)
 
 
-def find_matching(
+def select_rows(
     type: NodeType | EdgeType,
     table: ReadTable,
     condition: Checked,
-    given: Given,
+    bindings: Given,
     columns: Sequence[str],
 ) -> pa.Table:
     """Read columns, and the places, of the rows for which a condition is true."""
     needed = columns_in(type, condition)
     read = list(dict.fromkeys([*columns, *needed]))
-    ids = _ids_named(type, condition, given)
+    ids = _ids_named(type, condition, bindings)
     if ids is not None:
         batches: Iterable[pa.RecordBatch] = table.find("id", ids, read).to_batches()
     else:
-        where = _narrowed(type, condition, given)
-        batches = table.matching(Condition(type, condition, given), read, where)
+        where = _narrowed(type, condition, bindings)
+        batches = table.matching(Condition(type, condition, bindings), read, where)
     parts = []
     schema = None
     for batch in batches:
         schema = batch.schema
         parts.append(
-            batch.filter(matches(condition, columns_of(type, batch), batch.num_rows, given))
+            batch.filter(matches(condition, columns_of(type, batch), batch.num_rows, bindings))
         )
     if schema is None:
-        found = table.snapshot.read(read, "false", places=True)
+        rows = table.snapshot.read(read, "false", places=True)
     else:
-        found = pa.Table.from_batches(parts, schema)
-    return found.drop_columns([name for name in needed if name not in columns])
+        rows = pa.Table.from_batches(parts, schema)
+    return rows.drop_columns([name for name in needed if name not in columns])
 
 
-def _narrowed(type: NodeType | EdgeType, condition: Checked, given: Given) -> str | None:
+def _narrowed(type: NodeType | EdgeType, condition: Checked, bindings: Given) -> str | None:
     """A test for the storage that no matching row fails."""
 
     def name(expression: Column | PropertyOf | Entity) -> str | None:
         return physical(expression.name, type) if isinstance(expression, Column) else None
 
-    pushed = push_down(condition, given, name)
+    pushed = push_down(condition, bindings, name)
     return None if pushed is None else pushed.sql
 
 
-def _ids_named(type: NodeType | EdgeType, condition: Checked, given: Given) -> pa.Array | None:
+def _ids_named(type: NodeType | EdgeType, condition: Checked, bindings: Given) -> pa.Array | None:
     """The ids a row must have one of, when the condition fixes the whole key.
 
     The index of ids is always there, those of other columns are not.
@@ -93,7 +93,7 @@ def _ids_named(type: NodeType | EdgeType, condition: Checked, given: Given) -> p
         if part.operator == "=" and isinstance(other, Column):
             column, other = other, column
         if isinstance(column, Column) and isinstance(other, Constant | Parameter | Now):
-            values = value(other, given)
+            values = value(other, bindings)
             values = values if part.operator == "in" else [values]
             fixed.setdefault(column.name, list(values or ()))
     if any(name not in fixed for name in type.key):

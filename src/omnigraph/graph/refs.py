@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from omnigraph.arguments import checks_arguments
+from omnigraph.history.branch_state import BranchInfo
 from omnigraph.history.manifest import MAIN
 from omnigraph.history.repository import Repository
-from omnigraph.history.store import BranchInfo
 
 
 @checks_arguments
@@ -59,7 +59,7 @@ class Tags:
         return dict(sorted(self._repository.history.present().state.tags.items()))
 
     def create(self, name: str, commit: str) -> str:
-        """Give a commit a name, which stands for it wherever a commit is asked for.
+        """Name a commit; the name stands for it wherever a commit is asked for.
 
         Args:
             name: The name.

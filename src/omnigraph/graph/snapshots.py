@@ -29,7 +29,7 @@ from omnigraph.query.tables.caches import Caches
 from omnigraph.results.batches import in_batches
 
 if TYPE_CHECKING:
-    from omnigraph.blobs import EntityKind
+    from omnigraph.graph.blob_values import EntityKind
     from omnigraph.pipeline.export.run import ExportSource
     from omnigraph.storage.blobs import BlobStream, ByteRange
     from omnigraph.storage.tables import TableSnapshot
@@ -50,10 +50,15 @@ class Snapshot(Struct, frozen=True):
     _epoch: int
 
     @staticmethod
-    def _of(repository: Repository, found: Revision) -> Snapshot:
-        """The state that was found."""
+    def _of(repository: Repository, revision: Revision) -> Snapshot:
+        """The state of a revision."""
         return Snapshot(
-            repository, found.branch, found.commit, found.state, found.home, found.epoch
+            repository,
+            revision.branch,
+            revision.commit,
+            revision.state,
+            revision.home,
+            revision.epoch,
         )
 
     @property
@@ -77,7 +82,7 @@ class Snapshot(Struct, frozen=True):
 
         Args:
             type: The type.
-            columns: Which columns; all unless given.
+            columns: Which columns; all by default.
             where: A predicate for the rows, in SQL.
 
         Raises:
@@ -96,7 +101,7 @@ class Snapshot(Struct, frozen=True):
         return self._table(type).rows
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the snapshot as plain values."""
+        """Return the snapshot as plain values."""
         return {
             "branch": self.branch,
             "commit": self.commit,
@@ -106,7 +111,7 @@ class Snapshot(Struct, frozen=True):
     def _blob(
         self, kind: EntityKind, type: str, id: str, property: str, range: ByteRange | None
     ) -> BlobStream:
-        from omnigraph.blobs import check_kind, open_value
+        from omnigraph.graph.blob_values import check_kind, open_value
 
         table = self._table(type)
         check_kind(table, kind)
@@ -194,7 +199,7 @@ class Snapshot(Struct, frozen=True):
 
     @contextmanager
     def _confirmed(self) -> Iterator[None]:
-        """Check after reading that it was the graph, and tell if a branch is cleaned up."""
+        """Check after reading that it was the graph, and report a branch that is cleaned up."""
         try:
             yield
         except (NotFound, StorageError):

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from omnigraph.arguments import checks_arguments
-from omnigraph.query.explain import Explanation
-from omnigraph.results import QueryBatches, QueryResult
-from omnigraph.snapshots import Snapshot
+from omnigraph.graph.reads import StateReads
+from omnigraph.graph.snapshots import Snapshot
 
 if TYPE_CHECKING:
-    from omnigraph.blobs import BlobStat, EntityKind
     from omnigraph.graph import Graph
+    from omnigraph.graph.blob_values import BlobStat, EntityKind
     from omnigraph.pipeline.engine import Progress
     from omnigraph.pipeline.export.run import ByteSink, ExportResult
     from omnigraph.storage.blobs import BlobStream, ByteRange
 
 
 @checks_arguments
-class GraphAt:
+class GraphAt(StateReads):
     """A graph as it was at one commit: everything that reads, and nothing that writes.
 
     `Graph.at` returns it. It never changes, whatever others write.
@@ -53,63 +52,8 @@ class GraphAt:
         """The branch that the commit was made on."""
         return self.snapshot.branch
 
-    def query(
-        self,
-        text: str,
-        *,
-        name: str | None = None,
-        params: Mapping[str, Any] | None = None,
-        time_limit: float | None = None,
-        memory_limit: int | None = None,
-        path: str | None = None,
-    ) -> QueryResult:
-        """Match a pattern and return what was asked for; see `Graph.query`."""
-        return self._graph.query(
-            text,
-            name=name,
-            params=params,
-            snapshot=self.snapshot,
-            time_limit=time_limit,
-            memory_limit=memory_limit,
-            path=path,
-        )
-
-    def query_batches(
-        self,
-        text: str,
-        *,
-        name: str | None = None,
-        params: Mapping[str, Any] | None = None,
-        time_limit: float | None = None,
-        memory_limit: int | None = None,
-        batch_rows: int = 65_536,
-        path: str | None = None,
-    ) -> QueryBatches:
-        """Return the answer in batches while it is made; see `Graph.query_batches`."""
-        return self._graph.query_batches(
-            text,
-            name=name,
-            params=params,
-            snapshot=self.snapshot,
-            time_limit=time_limit,
-            memory_limit=memory_limit,
-            batch_rows=batch_rows,
-            path=path,
-        )
-
-    def explain(
-        self,
-        text: str,
-        *,
-        name: str | None = None,
-        params: Mapping[str, Any] | None = None,
-        analyze: bool = False,
-        path: str | None = None,
-    ) -> Explanation:
-        """Tell how a query is run; see `Graph.explain`."""
-        return self._graph.explain(
-            text, name=name, params=params, snapshot=self.snapshot, analyze=analyze, path=path
-        )
+    def _state(self) -> Snapshot:
+        return self.snapshot
 
     def read(
         self, type: str, columns: list[str] | None = None, where: str | None = None
@@ -134,7 +78,7 @@ class GraphAt:
         return self.snapshot._blob(kind, type, id, property, range)
 
     def stat_blob(self, kind: EntityKind, type: str, id: str, property: str) -> BlobStat:
-        """Tell the size of a Blob value and where it is kept; see `Graph.stat_blob`."""
+        """Return the size of a Blob value and where it is stored; see `Graph.stat_blob`."""
         return self._graph.stat_blob(kind, type, id, property, commit=self.commit)
 
     def export(

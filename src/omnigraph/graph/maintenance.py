@@ -1,0 +1,101 @@
+"""Looking after a graph: indexes, cleanup, checks, and what became of interrupted writes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from omnigraph.arguments import checks_arguments
+from omnigraph.graph.open_graph import OpenGraph
+from omnigraph.history.manifest import MAIN, Commit
+
+if TYPE_CHECKING:
+    from omnigraph.maintenance.check import CheckResult
+    from omnigraph.maintenance.cleanup import CleanupResult
+    from omnigraph.pipeline.engine import Progress
+    from omnigraph.writes.audit import Recovery
+    from omnigraph.writes.request import WriteResult
+
+
+@checks_arguments
+class Maintenance(OpenGraph):
+    """The calls of a graph that look after it."""
+
+    def recoveries(self) -> list[Recovery]:
+        """What became of interrupted writes, newest first."""
+        from omnigraph.writes.audit import recoveries
+
+        return recoveries(self._repository.tables)
+
+    def check(self) -> CheckResult:
+        """Check that everything published exists and belongs together. Changes nothing."""
+        from omnigraph.maintenance.check import check
+
+        return check(self._repository)
+
+    def ensure_indices(self, branch: str = MAIN, *, actor: str | None = None) -> WriteResult:
+        """Build the indexes that are missing, and let the others cover all rows, in one commit.
+
+        Every table has indexes of its ids and of the ends of edges; the schema's `@unique` and
+        `@index` declare more. Everything works without them, but slower.
+
+        Args:
+            branch: Whose tables; those that it has not written to belong to another one.
+            actor: Who does it.
+        """
+        from omnigraph.maintenance.indexes import ensure_indices
+
+        repository = self._writable()
+        repository.history.check_branch(branch)
+        return ensure_indices(repository, branch, actor=actor)
+
+    def _index_after(
+        self, branch: str, commit: str, actor: str | None, progress: Progress
+    ) -> tuple[Commit | None, tuple[str, ...]]:
+        """Build indexes for rows that are written: a failure is no failure of the write.
+
+        Returns:
+            The commit with the indexes, if it directly follows that of the rows, and warnings.
+        """
+        progress.stage("indexing", 1)
+        try:
+            index_commit = self.ensure_indices(branch, actor=actor).commit
+        except Exception as error:
+            reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+            return None, (
+                f"the rows are written, but their indexes could not be built: {reason}; everything"
+                " works without them, but slower, and Graph.ensure_indices builds them",
+            )
+        progress.advance(1)
+        if index_commit is not None and index_commit.parents != (commit,):
+            # What others wrote in between is not what the caller has seen.
+            index_commit = None
+        return index_commit, ()
+
+    def cleanup(
+        self, *, confirm: bool = False, leftovers_older_than: timedelta = timedelta(days=1)
+    ) -> CleanupResult:
+        """Remove leftovers: files that failed or killed writers have left and nothing refers to.
+
+        Every commit of every branch can be read afterwards as before. What a load in another
+        process has staged stays, because it is young, or because the load has a heartbeat.
+
+        Args:
+            confirm: Remove them. Otherwise it is a preview, which changes nothing and works on a
+                graph that is open for reading, too.
+            leftovers_older_than: Keep what is younger. With less than a few minutes, a short write
+                of somebody else may have to start over.
+
+        Raises:
+            RecoveryRequired: An interrupted write is not resolved yet; open the graph again.
+
+        Example:
+            >>> g.cleanup().files
+            12
+            >>> g.cleanup(confirm=True).bytes
+            48122
+        """
+        from omnigraph.maintenance.cleanup import cleanup
+
+        repository = self._writable() if confirm else self._repository
+        return cleanup(repository, confirm=confirm, leftovers_older_than=leftovers_older_than)

@@ -1,0 +1,228 @@
+"""Reading commits: those of a branch, where they come together, and the tables at one of them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from types import MappingProxyType
+
+import pyarrow as pa
+
+from omnigraph.errors import NotFound
+from omnigraph.history.ancestry import common_ancestors, parents_in
+from omnigraph.history.branch_state import ARCHIVE, BranchState, native
+from omnigraph.history.lineage import Lineage
+from omnigraph.history.manifest import (
+    ARCHIVED,
+    ARCHIVED_FILTER,
+    COMMIT,
+    COMMIT_FILTER,
+    MAIN,
+    Commit,
+    ManifestState,
+    PublishedTable,
+    TableIdentity,
+    parse_commit,
+)
+from omnigraph.history.names import is_internal
+from omnigraph.history.state_reader import StateReader
+
+#: Of how many branches the commits are held in memory.
+_LINEAGES = 16
+
+
+class CommitReader(StateReader):
+    """Reads the commits of branches, and of those that were deleted."""
+
+    def commits(
+        self, branch: str = MAIN, *, actor: str | None = None, limit: int | None = None
+    ) -> list[Commit]:
+        """The commits of a branch, newest first: its head and everything before it.
+
+        Args:
+            branch: The branch.
+            actor: Only those of an actor.
+            limit: At most so many; no more are read than it takes to find them.
+        """
+        head = self.read(branch).head
+        chain = self.lineage(branch).chain(head)
+        of_actor = (commit for commit in chain if actor is None or commit.actor == actor)
+        return list(itertools.islice(of_actor, limit))
+
+    def commit(self, id: str) -> Commit:
+        """Find a commit on any branch.
+
+        Raises:
+            NotFound: There is no such commit.
+        """
+        return self._find_commit(id)[1]
+
+    def _find_commit(self, id: str, within: Sequence[str] = ()) -> tuple[str, Commit]:
+        """Find a commit, and a branch that has it; some branches are looked through first.
+
+        The branch is `ARCHIVE` when the one that had it was deleted.
+        """
+        for branch in within:
+            with suppress(NotFound):
+                commit = self.lineage(branch).own(id)
+                if commit is not None:
+                    return branch, commit
+        where = "object_id = '{}'".format(id.replace("'", "''"))
+        for branch in (MAIN, *(b for b in self.branch_names() if not is_internal(b))):
+            # A branch may be deleted while it is looked through.
+            with suppress(NotFound):
+                for row in self._ledger.rows(native(branch), where).to_pylist():
+                    if row["object_type"] == COMMIT:
+                        return branch, parse_commit(row)
+                    # A branch created since has a copy of the archive, which no cleanup sees.
+                    if row["object_type"] == ARCHIVED and branch == MAIN:
+                        return ARCHIVE, parse_commit(row)
+        raise NotFound(f"there is no commit {id}")
+
+    def home(self, id: str, within: Sequence[str] = ()) -> str | None:
+        """A branch that has a commit, or `ARCHIVE`; None when it cannot be read any more."""
+        try:
+            return self._find_commit(id, within)[0]
+        except NotFound:
+            return None
+
+    def lineage(self, branch: str = MAIN) -> Lineage:
+        """What a branch knows of commits; of `ARCHIVE`, those of deleted branches and of main.
+
+        Raises:
+            NotFound: There is no such branch.
+        """
+        is_archive = branch == ARCHIVE
+        state = self.read(MAIN if is_archive else branch)
+        head = None if is_archive else state.head
+        with self._guard:
+            known = self._lineages.get(branch)
+        if known is not None and (known.epoch, known.identity) == (state.epoch, state.identity):
+            known.grow(state.ledger.version, head)
+            if head is None or known.known(head) is not None:
+                return known
+        lineage = Lineage(
+            state.epoch,
+            state.identity,
+            state.ledger.version,
+            self._reader(state.native, ARCHIVED_FILTER if is_archive else COMMIT_FILTER),
+            self.lineage(MAIN) if is_archive else None,
+        )
+        if head is None:
+            lineage.deepen()
+        else:
+            lineage.find(head)
+        self._keep_lineage(branch, lineage)
+        return lineage
+
+    def _keep_lineage(self, branch: str, lineage: Lineage) -> None:
+        with self._guard:
+            self._lineages.pop(branch, None)
+            self._lineages[branch] = lineage
+            while len(self._lineages) > _LINEAGES:
+                del self._lineages[next(iter(self._lineages))]
+
+    def common_ancestors(
+        self,
+        ours: str,
+        theirs: str,
+        branches: Sequence[str],
+        is_readable: Callable[[str], bool] = lambda _: True,
+    ) -> tuple[list[str], list[str]]:
+        """Where two commits that some branches know come together; see `ancestry`."""
+        lineages = [self.lineage(branch) for branch in branches]
+        ancestors = common_ancestors(lambda id: parents_in(lineages, id), ours, theirs, is_readable)
+        # Who merges asks for the base first, and for what is new when it is published.
+        self._walked = {(ours, theirs): ancestors[1]}
+        return ancestors
+
+    def _reader(self, branch: str | None, kind: str) -> Callable[[int, int], Iterable[Commit]]:
+        def read(low: int, high: int) -> Iterable[Commit]:
+            where = f"{kind} and table_version > {max(0, low)} and table_version <= {high}"
+            return map(parse_commit, self._ledger.rows(branch, where).to_pylist())
+
+        return read
+
+    def commit_at(self, branch: str, version: int) -> Commit:
+        """The head that a branch had when its manifest had a version.
+
+        Raises:
+            NotFound: The branch has no such version, or did not exist yet.
+        """
+        state = self.read(branch)
+        first = newest = state.ledger.version
+        for commit in self.lineage(branch).chain(state.head):
+            if commit.manifest_version <= version <= newest:
+                return commit
+            first = commit.manifest_version
+        raise NotFound(
+            f"the branch `{branch}` has no version {version} of its manifest;"
+            f" it has {first} to {newest}"
+        )
+
+    def state_at(self, id: str, within: Sequence[str] = ()) -> ManifestState:
+        """The tables as they were at a commit, computed from the commits that led to it.
+
+        Args:
+            id: The commit.
+            within: Branches that are likely to know it.
+
+        Raises:
+            NotFound: No branch has it.
+        """
+        branch, commit = self._find_commit(id, within)
+        # In this order: the branch may move on at any time, and the lineage has to know its head.
+        present = self.read(MAIN if branch == ARCHIVE else branch)
+        lineage = self.lineage(branch)
+        if lineage.find(id) is None:
+            raise NotFound(f"there is no commit {id}; was its branch just deleted?")
+        # Tables that no later commit has changed are as they are now.
+        changed: set[TableIdentity] = set()
+        for later in () if branch == ARCHIVE else lineage.chain(present.head):
+            if later.id == id:
+                break
+            changed.update(later.changes)
+        else:
+            # The branch is gone, or was recreated: nothing of what it is now can be used.
+            changed.update(present.state.tables)
+        versions: dict[TableIdentity, tuple[int, str | None, int]] = {
+            identity: (table.version, table.branch, table.rows)
+            for identity, table in present.state.tables.items()
+            if identity not in changed
+        }
+        for earlier in lineage.chain(id) if changed else ():
+            for identity in changed.intersection(earlier.changes):
+                versions[identity] = earlier.changes[identity]
+            changed.difference_update(earlier.changes)
+            if not changed:
+                break
+        tables = {
+            identity: PublishedTable(identity, table.key, table.path, *versions[identity])
+            for identity, table in present.state.tables.items()
+            if identity in versions
+        }
+        return ManifestState(
+            commit.manifest_version,
+            MappingProxyType(tables),
+            MappingProxyType({commit.branch: id}),
+            MappingProxyType({}),
+        )
+
+    def rows(self, branch: str, where: str) -> pa.Table:
+        """The rows that a branch's manifest has, and that match a filter; of `ARCHIVE`, main's."""
+        return self._ledger.rows(None if branch == ARCHIVE else native(branch), where)
+
+    def find_idempotent(self, branch: BranchState, key: str) -> Commit | None:
+        """The commit that was made on a branch with an idempotency key.
+
+        A branch has the commits of the one it was created from, too, but not their keys.
+        """
+        # The metadata is JSON: look for the key as JSON writes it.
+        quoted = json.dumps(key)[1:-1].replace("'", "''")
+        own = f"{COMMIT_FILTER} and table_branch = '{branch.name}'"
+        where = f"{own} and contains(metadata, '{quoted}')"
+        rows = self._ledger.rows(branch.native, where)
+        commits = [parse_commit(row) for row in rows.to_pylist()]
+        return next((c for c in commits if c.idempotency_key == key), None)
