@@ -28,13 +28,12 @@ from omnigraph.history.revisions import Ref, find_commit, resolve, revision_of
 from omnigraph.language import Catalog, CompiledQuery, QueryCache, bind_parameters
 from omnigraph.language.query.parameters import bind_each
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.query.budget import Budget
 from omnigraph.query.explain import Explanation
+from omnigraph.query.run import Read, explain_query, run_in_batches, run_query
 from omnigraph.query.tables.caches import Caches
 from omnigraph.refs import Branches, Tags
 from omnigraph.results import QueryBatches, QueryResult
-from omnigraph.results.batches import schema_of
 from omnigraph.settings import Settings
 from omnigraph.snapshots import Snapshot
 from omnigraph.storage.location import Location
@@ -438,13 +437,9 @@ class Graph:
             >>> g.query(text, params={"n": "Ada"}).scalar()
             36
         """
-        query, plan, values = self._to_read(text, name, params, path)
+        query, values = self._to_read(text, name, params, path)
         snapshot = self._state_to_read(branch, commit, snapshot, version)
-        budget = self._budget(time_limit, memory_limit)
-        table = snapshot._run(plan, values, budget, self._caches_of(snapshot))
-        if table.schema.types != [arrow_type(field.type) for field in query.fields]:
-            table = table.cast(schema_of(query.fields))
-        return QueryResult(table, query.fields, snapshot.commit, snapshot.branch, query.name)
+        return run_query(self._read(query, values, snapshot, time_limit, memory_limit))
 
     def query_batches(
         self,
@@ -490,27 +485,33 @@ class Graph:
             >>> sum(batch.num_rows for batch in g.query_batches(text))
             3
         """
-        query, plan, values = self._to_read(text, name, params, path)
+        query, values = self._to_read(text, name, params, path)
         snapshot = self._state_to_read(branch, commit, snapshot, version)
-        budget = self._budget(time_limit, memory_limit)
-        schema = schema_of(query.fields)
-        caches = self._caches_of(snapshot)
-        batches = snapshot._batches(plan, values, budget, caches, schema, batch_rows)
-        return QueryBatches(batches, query.fields, snapshot.commit, snapshot.branch, query.name)
+        read = self._read(query, values, snapshot, time_limit, memory_limit)
+        return run_in_batches(read, batch_rows)
 
     def _to_read(
         self, text: str, name: str | None, params: Mapping[str, Any] | None, path: str | None
-    ) -> tuple[CompiledQuery, ReadPlan, Mapping[str, Any]]:
+    ) -> tuple[CompiledQuery, Mapping[str, Any]]:
         query = self._compiled(text, name, path)
         if not isinstance(query.plan, ReadPlan):
             raise UsageError(f"query `{query.name}` writes; run it with `mutate`")
-        return query, query.plan, bind_parameters(query, params)
+        return query, bind_parameters(query, params)
 
-    def _budget(self, seconds: float | None, mib: int | None) -> Budget:
-        return Budget(
+    def _read(
+        self,
+        query: CompiledQuery,
+        values: Mapping[str, Any],
+        snapshot: Snapshot,
+        seconds: float | None = None,
+        mib: int | None = None,
+    ) -> Read:
+        budget = Budget(
             self._settings.query_seconds if seconds is None else seconds,
             (self._settings.query_mib if mib is None else mib) << 20,
         )
+        caches = self._caches_of(snapshot)
+        return Read(query, values, self._repository, snapshot._revision, caches, budget)
 
     def explain(
         self,
@@ -543,10 +544,7 @@ class Graph:
             raise UsageError(f"query `{query.name}` writes; only queries that read are explained")
         values = bind_parameters(query, params)
         snapshot = self._state_to_read(branch, commit, snapshot, version)
-        budget = Budget(self._settings.query_seconds, self._settings.query_mib << 20)
-        caches = self._caches_of(snapshot)
-        steps = snapshot._explain(query.plan, values, budget, caches, analyze)
-        return Explanation(query.name, snapshot.commit, steps)
+        return explain_query(self._read(query, values, snapshot), analyze)
 
     def read_blob(
         self,
