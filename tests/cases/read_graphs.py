@@ -23,7 +23,7 @@ from omnigraph.language import Catalog, EdgeType, NodeType
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.types import STRING, ValueType
 from omnigraph.language.values import coerce
-from omnigraph.query import budget, engine, grouping, matching
+from omnigraph.query import budget
 from omnigraph.query.search import postings, reading, texts
 from omnigraph.query.tables import policy
 from omnigraph.storage import cache_files
@@ -400,12 +400,11 @@ def limits(way: str) -> Iterator[None]:
             _set(patch, policy, ROWS_PER_ROW_READ=1, SMALL_TABLE_ROWS=0, LARGE_TABLE_ROWS=0)
             _set(patch, reading, _FEW=1, _SMALL=1)
             _set(patch, postings, _MOST=-1)
-            _set(patch, matching, _LOCAL=0)
+            _set(patch, policy, COUNTED_PART=0)
         if way == "small_blocks":
             few = {"BLOCK_ROWS": 3, "_LEAST_ROWS": 3, "_LONG": 2, "_SORTED_ROW_BYTES": 1 << 40}
             _set(patch, budget, **few)
-            _set(patch, engine, _FEW_ROWS=2, _VERY_FEW_ROWS=0)
-            _set(patch, grouping, _DENSE=0)
+            _set(patch, policy, FIRST_CHUNK_ROWS=2, UNMEASURED_ROWS=0, DENSE_GROUPS=0)
         if way == "cached_columns":
             # All that is worked out is written to files at once, and read by who asks next.
             _set(patch, cache_files, SETTLED_AFTER=0)

@@ -13,7 +13,7 @@ import pytest
 from omnigraph.errors import QueryError, ResourceLimit, UsageError
 from omnigraph.graph import Graph, init
 from omnigraph.query import budget as budgets
-from omnigraph.query import sorted_runs
+from omnigraph.query.tables import policy
 
 SCHEMA = """
 interface Named { name: String }
@@ -88,7 +88,7 @@ def test_batches_have_the_rows_of_the_query(
     monkeypatch.setattr(budgets, "BLOCK_ROWS", 16)
     monkeypatch.setattr(budgets, "_SORTED_ROW_BYTES", 1 << 16)
     if where == "in_files":
-        monkeypatch.setattr(sorted_runs, "_SHARE", 1 << 40)
+        monkeypatch.setattr(policy, "RUNS_IN_MEMORY_PART", 1 << 40)
     with graph.query_batches(text, memory_limit=1, batch_rows=7) as batches:
         found = list(batches)
         assert all(batch.schema == batches.schema for batch in found)

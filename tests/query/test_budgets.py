@@ -17,8 +17,8 @@ import pytest
 from omnigraph.errors import ResourceLimit
 from omnigraph.graph import Graph, init
 from omnigraph.query import budget as budgets
-from omnigraph.query import grouping, sort_keys
 from omnigraph.query.budget import Budget
+from omnigraph.query.operators import group, sort_keys
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person"
 PEOPLE, FRIENDS = 3_000, 12
@@ -139,7 +139,7 @@ def test_what_goes_wrong_in_a_long_computation_is_raised() -> None:
     ("module", "function", "text", "operator"),
     [
         (sort_keys, "ordered", ONE_HOP, "order"),
-        (grouping, "_combined", GROUPED, "group"),
+        (group, "combined", GROUPED, "group"),
     ],
 )
 def test_ordering_and_grouping_stop_when_the_time_is_over(

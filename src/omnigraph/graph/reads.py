@@ -6,8 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import Struct
-
 from omnigraph.arguments import checks_arguments
 from omnigraph.errors import UsageError
 from omnigraph.graph.open_graph import OpenGraph
@@ -15,11 +13,10 @@ from omnigraph.graph.snapshots import Snapshot
 from omnigraph.history.manifest import MAIN
 from omnigraph.language import CompiledQuery, bind_parameters
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.query.budget import Budget
 from omnigraph.query.explain import Explanation
+from omnigraph.query.run import Read, explain_query, run_in_batches, run_query
 from omnigraph.results import QueryBatches, QueryResult
-from omnigraph.results.batches import schema_of
 
 if TYPE_CHECKING:
     from omnigraph.graph.blob_values import BlobStat, EntityKind
@@ -30,14 +27,8 @@ if TYPE_CHECKING:
 
 
 _ONLY_READS = "only queries that read are explained"
-
-
-class BoundQuery(Struct, frozen=True):
-    """A compiled query that reads, with the values of its parameters."""
-
-    query: CompiledQuery
-    plan: ReadPlan
-    values: Mapping[str, Any]
+#: A compiled query that reads, and the values of its parameters.
+BoundQuery = tuple[CompiledQuery, Mapping[str, Any]]
 
 
 @checks_arguments
@@ -84,7 +75,7 @@ class Reads(OpenGraph):
         """
         query = self._bound(text, name, params, path)
         snapshot = self._state_to_read(branch, commit, snapshot, version)
-        return self._answer(query, snapshot, time_limit, memory_limit)
+        return run_query(self._read(query, snapshot, time_limit, memory_limit))
 
     def query_batches(
         self,
@@ -132,7 +123,8 @@ class Reads(OpenGraph):
         """
         query = self._bound(text, name, params, path)
         snapshot = self._state_to_read(branch, commit, snapshot, version)
-        return self._answer_batches(query, snapshot, time_limit, memory_limit, batch_rows)
+        read = self._read(query, snapshot, time_limit, memory_limit)
+        return run_in_batches(read, batch_rows)
 
     def _bound(
         self,
@@ -145,42 +137,21 @@ class Reads(OpenGraph):
         query = self._compiled(text, name, path)
         if not isinstance(query.plan, ReadPlan):
             raise UsageError(f"query `{query.name}` writes; {otherwise}")
-        return BoundQuery(query, query.plan, bind_parameters(query, params))
+        return query, bind_parameters(query, params)
 
-    def _answer(
-        self, query: BoundQuery, snapshot: Snapshot, seconds: float | None, mib: int | None
-    ) -> QueryResult:
-        budget, caches = self._budget(seconds, mib), self._caches_of(snapshot)
-        table = snapshot._run(query.plan, query.values, budget, caches)
-        fields = query.query.fields
-        if table.schema.types != [arrow_type(field.type) for field in fields]:
-            table = table.cast(schema_of(fields))
-        return QueryResult(table, fields, snapshot.commit, snapshot.branch, query.query.name)
-
-    def _answer_batches(
+    def _read(
         self,
         query: BoundQuery,
         snapshot: Snapshot,
-        seconds: float | None,
-        mib: int | None,
-        rows: int,
-    ) -> QueryBatches:
-        budget, caches = self._budget(seconds, mib), self._caches_of(snapshot)
-        fields = query.query.fields
-        schema = schema_of(fields)
-        batches = snapshot._batches(query.plan, query.values, budget, caches, schema, rows)
-        return QueryBatches(batches, fields, snapshot.commit, snapshot.branch, query.query.name)
-
-    def _explanation(self, query: BoundQuery, snapshot: Snapshot, analyze: bool) -> Explanation:
-        budget, caches = self._budget(None, None), self._caches_of(snapshot)
-        steps = snapshot._explain(query.plan, query.values, budget, caches, analyze)
-        return Explanation(query.query.name, snapshot.commit, steps)
-
-    def _budget(self, seconds: float | None, mib: int | None) -> Budget:
-        return Budget(
+        seconds: float | None = None,
+        mib: int | None = None,
+    ) -> Read:
+        budget = Budget(
             self._settings.query_seconds if seconds is None else seconds,
             (self._settings.query_mib if mib is None else mib) << 20,
         )
+        caches = self._caches_of(snapshot)
+        return Read(*query, self._repository, snapshot._revision, caches, budget)
 
     def explain(
         self,
@@ -210,7 +181,7 @@ class Reads(OpenGraph):
         """
         query = self._bound(text, name, params, path, _ONLY_READS)
         snapshot = self._state_to_read(branch, commit, snapshot, version)
-        return self._explanation(query, snapshot, analyze)
+        return explain_query(self._read(query, snapshot), analyze)
 
     def read_blob(
         self,
@@ -340,7 +311,7 @@ class StateReads:
     ) -> QueryResult:
         """Match a pattern and return what was asked for; see `Graph.query`."""
         query = self._graph._bound(text, name, params, path)
-        return self._graph._answer(query, self._state(), time_limit, memory_limit)
+        return run_query(self._graph._read(query, self._state(), time_limit, memory_limit))
 
     def query_batches(
         self,
@@ -355,8 +326,8 @@ class StateReads:
     ) -> QueryBatches:
         """Return the answer in batches while it is computed; see `Graph.query_batches`."""
         query = self._graph._bound(text, name, params, path)
-        state = self._state()
-        return self._graph._answer_batches(query, state, time_limit, memory_limit, batch_rows)
+        read = self._graph._read(query, self._state(), time_limit, memory_limit)
+        return run_in_batches(read, batch_rows)
 
     def explain(
         self,
@@ -369,4 +340,4 @@ class StateReads:
     ) -> Explanation:
         """Explain how a query is run; see `Graph.explain`."""
         query = self._graph._bound(text, name, params, path, _ONLY_READS)
-        return self._graph._explanation(query, self._state(), analyze)
+        return explain_query(self._graph._read(query, self._state()), analyze)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,20 +12,12 @@ from msgspec import Struct
 
 from omnigraph.arguments import checks_arguments
 from omnigraph.diagnostics import did_you_mean
-from omnigraph.errors import NotFound, StorageError, UsageError
+from omnigraph.errors import NotFound, UsageError
+from omnigraph.history.confirmed import confirmed
 from omnigraph.history.manifest import ManifestState, PublishedTable
 from omnigraph.history.repository import Repository
 from omnigraph.history.revisions import Revision
-from omnigraph.language.query.plan import ReadPlan
 from omnigraph.language.schema.arrow import table_schema
-from omnigraph.query.budget import Budget
-from omnigraph.query.engine import Execution
-from omnigraph.query.explain import ExplainedStep, Ran, explained
-from omnigraph.query.matching import Measured
-from omnigraph.query.prepared import prepare
-from omnigraph.query.source import Source
-from omnigraph.query.tables.caches import Caches
-from omnigraph.results.batches import in_batches
 
 if TYPE_CHECKING:
     from omnigraph.graph.blob_values import EntityKind
@@ -118,73 +109,6 @@ class Snapshot(Struct, frozen=True):
         with self._opened(table) as opened:
             return open_value(opened, type, id, property, range)
 
-    def _run(
-        self, plan: ReadPlan, values: Mapping[str, Any], budget: Budget, caches: Caches
-    ) -> pa.Table:
-        source = Source(self._repository, self._state, caches)
-        try:
-            with self._confirmed():
-                prepared = caches.plans.get(plan, source)
-                execution = Execution(prepared, source, values, budget, embedder=caches.embedder)
-                table = execution.table()
-        finally:
-            source.release()
-        source.write_later()
-        return table
-
-    def _batches(
-        self,
-        plan: ReadPlan,
-        values: Mapping[str, Any],
-        budget: Budget,
-        caches: Caches,
-        schema: pa.Schema,
-        rows: int,
-    ) -> Generator[pa.RecordBatch]:
-        source = Source(self._repository, self._state, caches)
-        with self._confirmed():
-            prepared = caches.plans.get(plan, source)
-            execution = Execution(prepared, source, values, budget, embedder=caches.embedder)
-        return self._read_batches(execution, schema, rows)
-
-    def _read_batches(
-        self, execution: Execution, schema: pa.Schema, rows: int
-    ) -> Generator[pa.RecordBatch]:
-        budget = execution.budget
-        # The time before the first batch is asked for is not the query's.
-        budget.restart()
-        try:
-            with self._confirmed():
-                for batch in in_batches(execution.pieces(), schema, rows):
-                    with budget.paused():
-                        yield batch
-        finally:
-            execution.source.release()
-        execution.source.write_later()
-
-    def _explain(
-        self,
-        plan: ReadPlan,
-        values: Mapping[str, Any],
-        budget: Budget,
-        caches: Caches,
-        analyze: bool,
-    ) -> tuple[ExplainedStep, ...]:
-        source = Source(self._repository, self._state, caches)
-        self._repository.history.confirm(self._epoch)
-        prepared = prepare(plan, source)
-        execution = Execution(prepared, source, values, budget, embedder=caches.embedder)
-        if not analyze:
-            return explained(plan, execution.steps, None)
-        begun = time.perf_counter()
-        try:
-            rows = execution.table().num_rows
-        finally:
-            source.release()
-        answer = Measured(rows, time.perf_counter() - begun)
-        ran = Ran(execution.matcher.measured, execution.finished, answer)
-        return explained(plan, execution.steps, ran)
-
     def _export_source(self) -> ExportSource:
         from omnigraph.pipeline.export.run import ExportSource
 
@@ -197,22 +121,8 @@ class Snapshot(Struct, frozen=True):
         with self._confirmed():
             yield self._repository.tables.open(table.ref, table.version)
 
-    @contextmanager
-    def _confirmed(self) -> Iterator[None]:
-        """Check after reading that it was the graph, and report a branch that is cleaned up."""
-        try:
-            yield
-        except (NotFound, StorageError):
-            self._repository.history.confirm(self._epoch)
-            for table in self.tables:
-                known = self._repository.tables.branches(table.path) if table.branch else ()
-                if table.branch is not None and table.branch not in known:
-                    raise NotFound(
-                        f"the branch `{self.branch}` of this snapshot was deleted, and a cleanup"
-                        " has removed its tables"
-                    ) from None
-            raise
-        self._repository.history.confirm(self._epoch)
+    def _confirmed(self) -> AbstractContextManager[None]:
+        return confirmed(self._repository, self._revision)
 
     def _check_columns(self, type: str, columns: list[str]) -> None:
         for name, count in Counter(columns).items():

@@ -8,8 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.query.engine import Stage
-from omnigraph.query.matching import Measured
+from omnigraph.query.measurements import Measured, Measurements, Stage
 from omnigraph.query.steps import Extend, Step, Without
 
 
@@ -19,7 +18,7 @@ class ExplainedStep(Struct, frozen=True):
     Attributes:
         depth: How deep it is nested in `optional` and `not`.
         text: What it does.
-        estimate: How many matches it is thought to give; None for what follows matching.
+        estimate: How many matches are thought to come out of it; None for what follows matching.
         rows: How many came out of it; None when it did not run.
         seconds: The time it took by itself; None when it did not run.
     """
@@ -31,7 +30,7 @@ class ExplainedStep(Struct, frozen=True):
     seconds: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the step as plain values."""
+        """Return the step as plain values."""
         return {
             "depth": self.depth,
             "step": self.text,
@@ -42,14 +41,14 @@ class ExplainedStep(Struct, frozen=True):
 
 
 class Explanation(Struct, frozen=True):
-    """How a query is run. `str` gives it as a table."""
+    """How a query is run. `str` returns it as a table."""
 
     query: str
     commit: str
     steps: tuple[ExplainedStep, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the explanation as plain values."""
+        """Return the explanation as plain values."""
         return {
             "query": self.query,
             "commit": self.commit,
@@ -73,33 +72,20 @@ class Explanation(Struct, frozen=True):
         )
 
 
-class Ran(Struct, frozen=True):
-    """What was measured of a run; all clocks run from its start.
-
-    Attributes:
-        steps: Of the steps of matching.
-        stages: Of what followed.
-        answer: Of the whole.
-    """
-
-    steps: Mapping[Step, Measured]
-    stages: Mapping[Stage, Measured]
-    answer: Measured
-
-
 def explained(
     plan: ReadPlan,
     steps: Sequence[Step],
-    ran: Ran | None,
+    measured: Measurements | None = None,
+    answer: Measured | None = None,
 ) -> tuple[ExplainedStep, ...]:
-    """The steps of a plan, with what was measured if it ran."""
-    explained = list(_matching(steps, None if ran is None else ran.steps, 0))
-    if ran is None:
+    """The steps of a plan; with what its operators and all of it did, if it ran."""
+    explained = list(_matching(steps, None if measured is None else measured.steps, 0))
+    if measured is None or answer is None:
         return (*explained, *(ExplainedStep(0, text) for _, text in _following(plan)))
-    before = ran.steps.get(steps[-1], Measured()).seconds if steps else 0.0
+    before = measured.steps.get(steps[-1], Measured()).seconds if steps else 0.0
     for stage, text in _following(plan):
         # As those of steps, clocks run from the start.
-        clock = ran.answer if stage is None else ran.stages.get(stage, Measured(0, before))
+        clock = answer if stage is None else measured.stages.get(stage, Measured(0, before))
         seconds = max(0.0, clock.seconds - before)
         before = max(before, clock.seconds)
         explained.append(ExplainedStep(0, text, None, clock.rows, seconds))

@@ -20,7 +20,7 @@ from omnigraph.language.query.expressions import (
 from omnigraph.language.query.plan import Hop, NodePattern, Pattern
 from omnigraph.query.source import Source
 from omnigraph.query.steps import (
-    Branch,
+    CountedHop,
     Enumerate,
     Exists,
     Expand,
@@ -32,12 +32,9 @@ from omnigraph.query.steps import (
     Where,
     Without,
 )
+from omnigraph.query.tables import policy
 
 _FLIPPED = {"out": "in", "in": "out", "both": "both"}
-#: A variable with a smaller part of its nodes is not counted, but started from.
-_FEW = 0.05
-#: What part of the rows is thought to pass a filter of a kind.
-_PASSING = {"=": 0.02, "in": 0.06, "starts_with": 0.05, "contains": 0.1}
 
 
 class Planner:
@@ -97,10 +94,10 @@ class _PatternPlan:
         self.needed = needed | set(nested) | set(late)
         self.counted = counted
         self.size = 1.0
-        self.found: list[Step] = []
+        self.planned: list[Step] = []
 
     def steps(self) -> tuple[Step, ...]:
-        branches = self.collapse() if self.counted else {}
+        counted = self.collapse() if self.counted else {}
         # What can be checked at once comes first: all its variables are bound outside.
         self.settle()
         while True:
@@ -110,7 +107,7 @@ class _PatternPlan:
             self.add(step)
             self.settle()
         assert not self.filters and not self.hops, "a part of the pattern was left out"
-        for variable, hanging in branches.items():
+        for variable, hanging in counted.items():
             self.add(Weigh(variable, tuple(hanging), self.size))
         for optional in self.pattern.optional:
             inner = self.planner.plan(
@@ -125,31 +122,31 @@ class _PatternPlan:
             self.add(Without(inner, outer, self.size * 0.5))
         for late in self.pattern.late_filters:
             self.add(Where(late, self.size * _selectivity(late)))
-        return tuple(self.found)
+        return tuple(self.planned)
 
     def add(self, step: Step) -> None:
-        self.found.append(step)
+        self.planned.append(step)
         self.size = max(step.estimate, 0.0)
 
     # --- what is only counted ---
 
-    def collapse(self) -> dict[str, list[Branch]]:
-        """Take out hops to variables that nobody looks at; gives them by where they hang."""
-        hanging: dict[str, list[Branch]] = {}
+    def collapse(self) -> dict[str, list[CountedHop]]:
+        """Take out hops to variables that nobody looks at; returns them by where they hang."""
+        hanging: dict[str, list[CountedHop]] = {}
         while True:
-            found = self.leaf()
-            if found is None:
+            outermost = self.leaf()
+            if outermost is None:
                 return hanging
-            hop, leaf, anchor = found
+            hop, leaf, anchor = outermost
             single = [f for f in self.filters if self.looks[id(f)] == {leaf}]
             self.filters = [f for f in self.filters if f not in single]
             self.hops.remove(hop)
             node = self.nodes.pop(leaf)
             oriented = hop if hop.source == anchor else _turned(hop)
-            branch = Branch(
+            counted = CountedHop(
                 oriented, anchor, leaf, node.types, tuple(single), tuple(hanging.pop(leaf, ()))
             )
-            hanging.setdefault(anchor, []).append(branch)
+            hanging.setdefault(anchor, []).append(counted)
 
     def leaf(self) -> tuple[Hop, str, str] | None:
         """A hop whose one end is used nowhere else: hop, that end, the other end."""
@@ -181,7 +178,9 @@ class _PatternPlan:
         node = self.nodes[variable]
         rows = sum(self.source.rows(type) for type in node.types)
         filters = self.filters_for({variable})
-        return bool(filters) and self.scanned(node, rows, filters) < max(2.0, _FEW * rows)
+        return bool(filters) and self.scanned(node, rows, filters) < max(
+            2.0, policy.FEW_NODES * rows
+        )
 
     def looked_at(self, variable: str) -> bool:
         return variable in self.needed or any(variable in self.looks[id(f)] for f in self.filters)
@@ -191,8 +190,8 @@ class _PatternPlan:
     def settle(self) -> None:
         """Add what needs no new variable, until there is nothing more of it."""
         before = -1
-        while len(self.found) != before:
-            before = len(self.found)
+        while len(self.planned) != before:
+            before = len(self.planned)
             self.settle_once()
 
     def settle_once(self) -> None:
@@ -315,28 +314,28 @@ def _same(hop: Hop, other: Hop) -> bool:
 
 def _selectivity(condition: Checked) -> float:
     if isinstance(condition, Compare):
-        return _PASSING.get(condition.operator, 0.35)
+        return policy.PASSING.get(condition.operator, policy.PASSING_COMPARISON)
     if isinstance(condition, IsNull):
-        return 0.9 if condition.negated else 0.1
-    return 0.4
+        return policy.PASSING_VALUE if condition.negated else policy.PASSING_NULL
+    return policy.PASSING_CONDITION
 
 
 def _bound_by(pattern: Pattern) -> list[str]:
     """The variables that a pattern binds, with those of its optional parts."""
-    found = [n.variable for n in pattern.nodes]
-    found += [h.variable for h in pattern.hops if h.variable is not None]
+    bound = [n.variable for n in pattern.nodes]
+    bound += [h.variable for h in pattern.hops if h.variable is not None]
     for optional in pattern.optional:
-        found += _bound_by(optional)
-    return list(dict.fromkeys(found))
+        bound += _bound_by(optional)
+    return list(dict.fromkeys(bound))
 
 
 def _mentioned(pattern: Pattern) -> list[str]:
     """All variables that a pattern mentions."""
-    found = _bound_by(pattern)
+    mentioned = _bound_by(pattern)
     for hop in pattern.hops:
-        found += [end for end in (hop.source, hop.target) if end is not None]
+        mentioned += [end for end in (hop.source, hop.target) if end is not None]
     for condition in (*pattern.filters, *pattern.late_filters):
-        found += [e.variable for e in walk(condition) if isinstance(e, PropertyOf | Entity)]
+        mentioned += [e.variable for e in walk(condition) if isinstance(e, PropertyOf | Entity)]
     for inner in (*pattern.optional, *pattern.absent):
-        found += _mentioned(inner)
-    return list(dict.fromkeys(found))
+        mentioned += _mentioned(inner)
+    return list(dict.fromkeys(mentioned))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -21,31 +21,28 @@ from omnigraph.language.query.expressions import (
     variables,
     walk,
 )
-from omnigraph.language.query.plan import Ordering, ReadPlan
-from omnigraph.query.liveness import Kept, kept_after
+from omnigraph.language.query.plan import ReadPlan
+from omnigraph.query.computed import ComputedProperty, SearchCall, distances_in, search_calls
+from omnigraph.query.live_variables import LiveAfter, live_after
 from omnigraph.query.planner import Planner
-from omnigraph.query.rewrite import replaced
 from omnigraph.query.rewrites import rewritten
-from omnigraph.query.searched import SearchCall, Searched, SearchNames
 from omnigraph.query.source import Source
 from omnigraph.query.steps import Step
+from omnigraph.query.substitution import expressions_of, substitute
+from omnigraph.query.tables import policy
 from omnigraph.query.values import Types
-
-#: How many plans are kept.
-_KEPT = 512
 
 
 class Prepared(Struct, frozen=True):
     """A read plan, ready to be run with any parameters.
 
     Attributes:
-        plan: The plan, with properties instead of search functions.
-        calls: The searches that those properties stand for.
+        plan: The plan after all rewrites.
+        calls: The searches that its computed properties stand for.
         steps: How its pattern is matched.
-        kept: What has to be kept after each step.
+        live_after: The variables that are looked at after each step.
         types: The types of its variables.
         aggregates: What is computed for each group.
-        order: What is ordered by.
         distances: The distances among what is ordered by.
         texts: The returned properties whose values differ in size: texts and lists.
     """
@@ -53,40 +50,36 @@ class Prepared(Struct, frozen=True):
     plan: ReadPlan
     calls: Mapping[str, SearchCall]
     steps: tuple[Step, ...]
-    kept: Kept
+    live_after: LiveAfter
     types: Types
     aggregates: tuple[Aggregate, ...]
-    order: tuple[Checked, ...]
-    distances: tuple[Searched, ...]
+    distances: tuple[ComputedProperty, ...]
     texts: tuple[tuple[str, str], ...]
 
 
 def prepare(plan: ReadPlan, source: Source) -> Prepared:
     """Prepare a plan for tables of the sizes that a source has."""
-    names = SearchNames()
-    plan = names.rewritten(rewritten(plan))
+    plan = rewritten(plan)
     aggregates: list[Aggregate] = []
     for output in plan.outputs:
         for part in walk(output.expression):
             if isinstance(part, Aggregate) and part not in aggregates:
                 aggregates.append(part)
-    order = tuple(_ordered_by(plan, ordering) for ordering in plan.order)
+    order = [ordering.expression for ordering in plan.order]
     planner = Planner(source)
-    needed = _needed(plan, () if plan.grouped else order)
+    needed = _needed(plan, [] if plan.grouped else order)
     steps = planner.plan(plan.pattern, frozenset(), needed, counted=plan.grouped)
     # Rows in an order are told apart by all their variables.
     everything = bool(plan.order) and not (plan.grouped or plan.distinct)
-    kept = {} if everything else kept_after(steps, needed)
-    distances = {part for expression in order for part in names.distances_in(expression)}
+    distances = distances_in(order)
     return Prepared(
         plan,
-        names.calls,
+        search_calls(expressions_of(plan)),
         steps,
-        kept,
+        {} if everything else live_after(steps, needed),
         planner.types,
         tuple(aggregates),
-        order,
-        tuple(sorted(distances, key=lambda part: part.property)),
+        tuple(distances[name] for name in sorted(distances)),
         tuple(dict.fromkeys(_texts(plan))),
     )
 
@@ -96,45 +89,39 @@ class PreparedCache:
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._kept: OrderedDict[tuple[int, tuple[int, ...]], tuple[ReadPlan, Prepared]] = (
+        self._plans: OrderedDict[tuple[int, tuple[int, ...]], tuple[ReadPlan, Prepared]] = (
             OrderedDict()
         )
 
     def get(self, plan: ReadPlan, source: Source) -> Prepared:
         """A plan as it was prepared before, or prepared now."""
-        # The plan is kept, so that no other one can have the same number.
+        # The plan is referred to, so that no other one can have the same number.
         key = (id(plan), source.magnitudes)
         with self._guard:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key][1]
-        made = prepare(plan, source)
+            if key in self._plans:
+                self._plans.move_to_end(key)
+                return self._plans[key][1]
+        prepared = prepare(plan, source)
         with self._guard:
-            self._kept[key] = (plan, made)
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        return made
+            self._plans[key] = (plan, prepared)
+            while len(self._plans) > policy.PLANS_IN_MEMORY:
+                self._plans.popitem(last=False)
+        return prepared
 
 
-def _ordered_by(plan: ReadPlan, ordering: Ordering) -> Checked:
-    if ordering.output is None:
-        return ordering.expression
-    return next(o.expression for o in plan.outputs if o.name == ordering.output)
-
-
-def _needed(plan: ReadPlan, order: tuple[Checked, ...]) -> frozenset[str]:
+def _needed(plan: ReadPlan, order: Iterable[Checked]) -> frozenset[str]:
     """The variables that are looked at after matching."""
-    found: set[str] = set()
+    needed: set[str] = set()
     for output in plan.outputs:
         expression = output.expression
         for part in walk(expression):
             if isinstance(part, Aggregate) and _counts_matches(part):
                 # Only their number matters.
-                expression = replaced(expression, [(part, Constant(0, part.type))])
-        found |= variables(expression)
+                expression = substitute(expression, [(part, Constant(0, part.type))])
+        needed |= variables(expression)
     for expression in order:
-        found |= variables(expression)
-    return frozenset(found)
+        needed |= variables(expression)
+    return frozenset(needed)
 
 
 def _texts(plan: ReadPlan) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What one query reads from: the tables of one snapshot, with what earlier queries have left."""
+"""What one query reads: the tables of one snapshot, with what earlier queries left in caches."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class Source:
         self._repository = repository
         self._state = state
         self._caches = caches
-        self._images: dict[str, TableColumns] = {}
+        self._columns: dict[str, TableColumns] = {}
         self._topologies: dict[str, tuple[CachedTopology, Topology]] = {}
         #: What the query searches for, if it does.
         self.searches: Searches | None = None
 
-    def searched(self, searches: Searches) -> Source:
+    def with_searches(self, searches: Searches) -> Source:
         """The same with what a query searches for."""
-        found = copy(self)
-        found.searches = searches
-        return found
+        source = copy(self)
+        source.searches = searches
+        return source
 
     @property
     def catalog(self) -> Catalog:
@@ -63,17 +63,17 @@ class Source:
 
     def table(self, type: str) -> TableSnapshot:
         """The table of a type."""
-        return self.image(type).snapshot
+        return self.columns(type).snapshot
 
-    def image(self, type: str) -> TableColumns:
-        """The table of a type, by position."""
-        if type not in self._images:
+    def columns(self, type: str) -> TableColumns:
+        """The columns of a type's table, by position."""
+        if type not in self._columns:
             table = self._state.by_name(type)
             assert table is not None
-            self._images[type] = self._caches.columns(
+            self._columns[type] = self._caches.columns(
                 self.key(type), lambda: self._new_columns(type, table)
             )
-        return self._images[type]
+        return self._columns[type]
 
     def _new_columns(self, type: str, table: PublishedTable) -> TableColumns:
         declared = self.catalog.table(type)
@@ -88,11 +88,11 @@ class Source:
     def release(self) -> None:
         """Let other queries have what was worked out, within the budget of memory."""
         topologies = [cached for cached, _ in self._topologies.values()]
-        self._caches.memory.measure([*self._images.values(), *topologies])
+        self._caches.memory.measure([*self._columns.values(), *topologies])
 
     def write_later(self) -> None:
         """Leave what was worked out in files for other processes, after the answer."""
-        self._caches.write_later(self._images.values(), self._repository.history)
+        self._caches.write_later(self._columns.values(), self._repository.history)
 
     def topology(self, edge: str) -> Topology:
         """The topology of an edge type."""
@@ -109,7 +109,7 @@ class Source:
 
     def _edge_tables(self, edge: str) -> EdgeTables:
         type = self.catalog.edges[edge]
-        return EdgeTables(self.image(edge), self.image(type.source), self.image(type.target))
+        return EdgeTables(self.columns(edge), self.columns(type.source), self.columns(type.target))
 
     def key(self, type: str) -> VersionKey:
         """What tells the version of a type's table from all others."""

@@ -1,7 +1,7 @@
 """The steps of a physical plan, as `explain` prints them.
 
-A pattern is matched by steps, each of which takes blocks of matches and gives blocks of matches.
-They are plain values; `matching` runs them.
+A pattern is matched by steps, each of which takes blocks of matches and returns blocks of matches.
+They are plain values; `operators` has what runs them, one a file.
 """
 
 from __future__ import annotations
@@ -73,14 +73,14 @@ class Weigh(Struct, frozen=True, eq=False):
     """Count what hangs at a variable, instead of listing it."""
 
     variable: str
-    branches: tuple[Branch, ...]
+    hops: tuple[CountedHop, ...]
     estimate: float
 
     def __str__(self) -> str:
-        return f"count {', '.join(str(branch) for branch in self.branches)} at {self.variable}"
+        return f"count {', '.join(map(str, self.hops))} at {self.variable}"
 
 
-class Branch(Struct, frozen=True, eq=False):
+class CountedHop(Struct, frozen=True, eq=False):
     """A hop to a variable that is only counted, with what hangs at that one."""
 
     hop: Hop
@@ -88,10 +88,10 @@ class Branch(Struct, frozen=True, eq=False):
     end: str
     types: tuple[str, ...]
     filters: tuple[Checked, ...]
-    branches: tuple[Branch, ...]
+    hops: tuple[CountedHop, ...]
 
     def __str__(self) -> str:
-        more = "".join(f" ({branch})" for branch in self.branches)
+        more = "".join(f" ({inner})" for inner in self.hops)
         return f"{_hop(self.hop)}{_where(self.filters)}{more}"
 
 

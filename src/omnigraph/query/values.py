@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 from omnigraph.compute.arrays import as_arrow
 from omnigraph.compute.evaluate import Columns
 from omnigraph.compute.keys import physical
-from omnigraph.language.query.expressions import Column, Entity, PropertyOf
+from omnigraph.language.query.expressions import Checked, Column, Entity, PropertyOf, walk
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.types import STRING
+from omnigraph.query.computed import IDENTITY, is_computed
 from omnigraph.query.frames import Frame
-from omnigraph.query.searched import IDENTITY, is_computed
 from omnigraph.query.source import Source
 from omnigraph.query.tables.columns import Positions
 
@@ -21,16 +21,27 @@ from omnigraph.query.tables.columns import Positions
 Types = dict[str, tuple[str, ...]]
 
 
+def properties_in(*expressions: Checked) -> set[tuple[str, str]]:
+    """The variables of expressions with the properties that are asked of them."""
+    return {
+        (e.variable, e.property if isinstance(e, PropertyOf) else "id")
+        for expression in expressions
+        for e in walk(expression)
+        if isinstance(e, PropertyOf | Entity)
+    }
+
+
 def identities(source: Source, types: tuple[str, ...], variable: str, frame: Frame) -> pa.Array:
     """Numbers that tell nodes or edges of any types apart; null for none."""
     numbers = {table.name: place for place, table in enumerate(source.catalog.tables())}
     positions = frame.columns[variable]
-    found = positions * len(numbers)
+    identities = positions * len(numbers)
     if len(types) == 1:
-        found = found + numbers[types[0]]
+        identities = identities + numbers[types[0]]
     else:
-        found = found + np.array([numbers[type] for type in types])[frame.kinds[variable]]
-    return as_arrow(found, positions < 0)
+        kinds = np.array([numbers[type] for type in types])
+        identities = identities + kinds[frame.kinds[variable]]
+    return as_arrow(identities, positions < 0)
 
 
 class Values:
@@ -56,9 +67,10 @@ class Values:
                 table = self._source.catalog.table(types[0])
                 assert table is not None
                 columns = [physical(name, table) for name in names]
-                found = self._source.image(types[0]).fetch(self._frame.columns[variable], columns)
+                positions = self._frame.columns[variable]
+                values = self._source.columns(types[0]).fetch(positions, columns)
                 for name, column in zip(names, columns, strict=True):
-                    self._read[variable, name] = found[column]
+                    self._read[variable, name] = values[column]
             else:
                 for name in names:
                     self._read[variable, name] = self._mixed(variable, types, name)
@@ -81,15 +93,15 @@ class Values:
         return column
 
     def _computed(self, variable: str, name: str) -> pa.Array:
-        """What a search gives, or which node it is."""
+        """The result of a search, or which node it is."""
         types = self._types[variable]
         if name == IDENTITY:
             return identities(self._source, types, variable, self._frame)
         if len(types) > 1:
             return self._mixed(variable, types, name)
-        return self._searched(types[0], self._frame.columns[variable], name)
+        return self._search_result(types[0], self._frame.columns[variable], name)
 
-    def _searched(self, type: str, positions: Positions, name: str) -> pa.Array:
+    def _search_result(self, type: str, positions: Positions, name: str) -> pa.Array:
         assert self._source.searches is not None
         return self._source.searches.column(name, type, positions)
 
@@ -100,9 +112,9 @@ class Values:
         for place, type in enumerate(types):
             mine = np.flatnonzero(kinds == place)
             if is_computed(name):
-                parts.append(self._searched(type, positions[mine], name))
+                parts.append(self._search_result(type, positions[mine], name))
             else:
-                parts.append(self._source.image(type).fetch(positions[mine], [name])[name])
+                parts.append(self._source.columns(type).fetch(positions[mine], [name])[name])
             order.append(mine)
         table = self._source.catalog.table(types[0])
         assert table is not None

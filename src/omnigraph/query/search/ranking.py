@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Struct, field
 
-from omnigraph.query.ordering import ranks
+from omnigraph.query.operators.ranks import ranks
 from omnigraph.query.source import Source
 from omnigraph.query.tables.columns import Positions, TableColumns
 
@@ -59,7 +59,7 @@ def _untied(
     positions = np.concatenate([mine for mine, _ in scores.values()])[rows]
     if len(scores) == 1:
         (type,) = scores
-        image = source.image(type)
+        image = source.columns(type)
         places = _places(image, positions)
         return rows[np.argsort(groups * (int(places.max()) + 1) + places)]
     ends = np.cumsum([len(mine) for mine, _ in scores.values()])
@@ -67,7 +67,7 @@ def _untied(
     ids, at = [], []
     for kind, type in enumerate(scores):
         mine = np.flatnonzero(kinds == kind)
-        ids.append(source.image(type).fetch(positions[mine], ["id"])["id"])
+        ids.append(source.columns(type).fetch(positions[mine], ["id"])["id"])
         at.append(mine)
     places = np.empty(len(rows), np.int64)
     places[np.concatenate(at)] = ranks(pa.concat_arrays(ids), False)

@@ -1,6 +1,6 @@
 """Searching: text filters, scores and their fusion, as columns that expressions can name.
 
-Every search function of a plan was replaced by a property that no table has (see `searched.py`),
+Every search function of a plan was replaced by a property that no table has (see `computed.py`),
 which is computed here as a function of positions.
 """
 
@@ -23,13 +23,13 @@ from omnigraph.language.query.expressions import (
     Rank,
     TextMatch,
 )
+from omnigraph.query.computed import GetEmbedder, SearchCall, Share, function_of
 from omnigraph.query.frames import Frame
 from omnigraph.query.search.ranking import ranked
 from omnigraph.query.search.sorted_sets import common
 from omnigraph.query.search.text_query import Mode
 from omnigraph.query.search.texts import Texts, TextSearch
 from omnigraph.query.search.vectors import Nearness
-from omnigraph.query.searched import GetEmbedder, SearchCall, Share, function_of
 from omnigraph.query.source import Source
 from omnigraph.query.tables.columns import Positions
 
@@ -224,7 +224,7 @@ class Searches(Struct, dict=True):
                 vector = self._vectors[wanted, _size(call)]
             else:
                 vector = np.asarray(wanted, np.float64)
-            image = self.source.image(type)
+            image = self.source.columns(type)
             self._nearness[name, type] = Nearness(image, call.property.property, vector)
         return self._nearness[name, type].at(positions)
 

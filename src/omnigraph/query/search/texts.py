@@ -110,7 +110,7 @@ class Texts:
         declared = table.columns.get(column)
         if declared is not None and not declared.nullable:
             return np.zeros(len(positions), bool)
-        image = self._source.image(type)
+        image = self._source.columns(type)
         known = image.kept(TextColumn, column)
         if known.corpus is not None:
             return known.corpus.lengths[positions] < 0
@@ -124,7 +124,7 @@ class Texts:
     def matching(self, search: TextSearch, positions: Positions) -> Flags:
         """Which rows match."""
         if search.rows is None:
-            chosen, total = positions, self._source.image(search.type).rows
+            chosen, total = positions, self._source.columns(search.type).rows
             if search.uncertain is not None:
                 chosen = positions[among(positions, search.uncertain)]
                 total = len(search.uncertain)
@@ -174,7 +174,7 @@ class Texts:
             search: The search.
             texts: How many texts are to be looked at otherwise.
         """
-        image = self._source.image(search.type)
+        image = self._source.columns(search.type)
         known = image.kept(TextColumn, search.column)
         known.effort += texts
         if known.postings is None and not known.too_large and 0 < image.rows <= known.effort:
@@ -198,7 +198,7 @@ class Texts:
 
     def _postings_for_all(self, search: TextSearch, positions: Positions) -> Postings | None:
         """The postings for a score: all texts have to be counted once, so they cost little more."""
-        image = self._source.image(search.type)
+        image = self._source.columns(search.type)
         known = image.kept(TextColumn, search.column)
         if known.postings is not None:
             return known.postings
@@ -212,7 +212,7 @@ class Texts:
 
     def _index(self, search: TextSearch) -> TextIndex | None:
         """The full-text index of a column, unless it can answer for too few rows."""
-        image = self._source.image(search.type)
+        image = self._source.columns(search.type)
         known = image.kept(TextColumn, search.column)
         with known.guard:
             if not known.knows_index:
@@ -230,7 +230,7 @@ class Texts:
     def _read(self, search: TextSearch, positions: Positions | None) -> Postings:
         """Postings of some rows, or of all, with the tokens that the query is about."""
         return postings_for(
-            search.query, read(self._source.image(search.type), search.column, positions)
+            search.query, read(self._source.columns(search.type), search.column, positions)
         )
 
     def _read_all(self, search: TextSearch) -> Postings:
@@ -259,7 +259,7 @@ class Texts:
         return postings.counted(search.query, positions)
 
     def _corpus(self, search: TextSearch) -> Corpus:
-        image = self._source.image(search.type)
+        image = self._source.columns(search.type)
         known = image.kept(TextColumn, search.column)
         if known.corpus is None:
             with known.guard:

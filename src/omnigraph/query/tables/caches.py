@@ -10,8 +10,8 @@ import numpy as np
 
 from omnigraph.history.manifest import PublishedTable
 from omnigraph.history.store import History
+from omnigraph.query.computed import GetEmbedder
 from omnigraph.query.prepared import PreparedCache
-from omnigraph.query.searched import GetEmbedder
 from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import TableColumns
 from omnigraph.query.tables.disk import DiskBudget

@@ -1,4 +1,4 @@
-"""Every threshold of derived data, with its reason.
+"""Every threshold of queries and of the data derived for them, with its reason.
 
 Tests set them by name, so they are always read as `policy.NAME`. How old a version has to be before
 files are written about it is in `storage.cache_files`, because the cache of the manifest, too, asks
@@ -70,3 +70,70 @@ MARKED_USED_AFTER = 60.0
 FILE_BYTES = 4 << 10
 #: Files of other processes are counted again after so many seconds: that lists all files.
 DISK_COUNTED_AGAIN_AFTER = 1.0
+
+# --- planning ---
+
+#: How many plans are ready to be run again: some kilobytes each.
+PLANS_IN_MEMORY = 512
+#: A variable of which a smaller part of the nodes passes its filters is started from, instead of
+#: being counted: what hangs at few nodes is found faster than what hangs at all.
+FEW_NODES = 0.05
+#: What part of the rows is thought to pass a filter, by its operator; of another comparison, of a
+#: test for null and for a value, and of any other condition. Guesses: they decide only how fast a
+#: plan is.
+PASSING = {"=": 0.02, "in": 0.06, "starts_with": 0.05, "contains": 0.1}
+PASSING_COMPARISON = 0.35
+PASSING_NULL = 0.1
+PASSING_VALUE = 0.9
+PASSING_CONDITION = 0.4
+
+# --- matching ---
+
+#: A scan makes so many times the rows at once that other steps do: it has only one column.
+SCAN_BLOCKS = 4
+#: So many pairs of a start and a visited node do walks hold at once, in blocks: about as much as a
+#: block of four variables.
+WALK_BLOCKS = 4
+#: Walks start from a block of matches divided by this: each may visit as many nodes before the
+#: walks have to be divided.
+ROWS_PER_WALK = 256
+#: What hangs at fewer edges than this part of all is counted there alone; else it is counted for
+#: all nodes once, which is faster by edge.
+COUNTED_PART = 8
+
+# --- grouping and ordering ---
+
+#: Groups have a place each in an array when there can be at most this many: it fits into the
+#: processor's cache.
+DENSE_GROUPS = 1 << 16
+#: The values of a column are numbered as a whole when a block has at least this part of its rows:
+#: else more is numbered than is used.
+NUMBERED_PART = 4
+#: The first rows of an order are chosen among at least this many times as many, so that sorting
+#: drops most of what it sorts.
+FEW_OF_SORTED = 4
+#: Used positions are marked in an array of all, instead of being sorted, when that is at most so
+#: many times as large.
+SPARSE_POSITIONS = 8
+#: A sorted run is read in parts of at least so many rows: smaller ones cost more calls than rows.
+LEAST_RUN_PART = 1 << 10
+#: Runs stay in memory up to this part of what is left; the rest is for sorting and merging.
+RUNS_IN_MEMORY_PART = 2
+
+# --- returning ---
+
+#: Whether the answer is going to fit is asked when there are more rows than this: that takes a
+#: moment, and fewer fit into any budget.
+MANY_ANSWER_ROWS = 1 << 14
+#: How large the first chunk of an answer should be when it is known how long texts are, in bytes;
+#: they may differ. How many rows it has when it is not known, and of how many that is not asked.
+FIRST_CHUNK_BYTES = 4 << 20
+FIRST_CHUNK_ROWS = 1 << 10
+UNMEASURED_ROWS = 16
+#: How large a chunk should be at most, in bytes, and which part of the budget.
+CHUNK_BYTES = 16 << 20
+CHUNK_PART = 32
+#: A chunk has at most so many times the rows of the one before, because texts may get longer, and
+#: one that is too large is tried again with such a part of its rows.
+CHUNK_GROWTH = 4
+CHUNK_SHRINK = 16

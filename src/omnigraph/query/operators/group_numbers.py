@@ -14,20 +14,19 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 
 from omnigraph.compute.arrays import as_arrow, as_numpy, filled
-from omnigraph.compute.evaluate import Given, evaluate
+from omnigraph.compute.evaluate import evaluate
 from omnigraph.compute.keys import one_zero, physical
 from omnigraph.language.query.expressions import Checked, Entity, PropertyOf
 from omnigraph.language.schema.catalog import TableType
+from omnigraph.query.computed import is_computed
 from omnigraph.query.frames import Frame
-from omnigraph.query.searched import is_computed
-from omnigraph.query.source import Source
+from omnigraph.query.operators.context import Context
+from omnigraph.query.tables import policy
 from omnigraph.query.tables.topology import Ints
-from omnigraph.query.values import Types, Values, identities
+from omnigraph.query.values import Values, identities
 
 #: Keys are put together into numbers below this, so that they fit into 64 bits.
 _MOST = 1 << 62
-#: A column is numbered as a whole when a block has at least this part of its rows.
-_PART = 4
 
 
 class Numbering:
@@ -76,9 +75,7 @@ class Groups(Struct, frozen=True):
 class KeyNumbers(Struct):
     """Numbers matches by their keys."""
 
-    source: Source
-    types: Types
-    given: Given
+    context: Context
     keys: Sequence[Checked]
     #: Per key how it is numbered: by a column as a whole, or else here.
     _whole: dict[int, bool] = field(default_factory=dict)
@@ -106,9 +103,10 @@ class KeyNumbers(Struct):
 
     def _paired(self, place: int, first: Ints, second: Ints) -> Ints:
         """Numbers for pairs of numbers; each is numbered anew before, so that both fit into one."""
-        made = self._pairs.setdefault(place, (Numbering(), Numbering(), Numbering()))
-        outer, inner = made[0].numbers(as_arrow(first)), made[1].numbers(as_arrow(second))
-        return made[2].numbers(as_arrow((outer << 31) | inner))
+        numberings = self._pairs.setdefault(place, (Numbering(), Numbering(), Numbering()))
+        outer = numberings[0].numbers(as_arrow(first))
+        inner = numberings[1].numbers(as_arrow(second))
+        return numberings[2].numbers(as_arrow((outer << 31) | inner))
 
     def _telling(self) -> list[tuple[int, Checked]]:
         """The keys without those that follow from others: a node has one value of a property."""
@@ -117,16 +115,16 @@ class KeyNumbers(Struct):
             for key in self.keys
             if isinstance(key, Entity | PropertyOf) and self._identifies(key)
         }
-        kept: list[tuple[int, Checked]] = []
+        telling: list[tuple[int, Checked]] = []
         for place, key in enumerate(self.keys):
             follows = isinstance(key, PropertyOf) and key.variable in fixed
             if not follows or (isinstance(key, PropertyOf) and self._identifies(key)):
-                kept.append((place, key))
-        return kept
+                telling.append((place, key))
+        return telling
 
     def _identifies(self, key: Entity | PropertyOf) -> bool:
         """True when a key tells any two nodes or edges of its variable apart."""
-        types = self.types[key.variable]
+        types = self.context.types[key.variable]
         if len(types) != 1:
             return False
         if isinstance(key, Entity) or key.property == "id":
@@ -134,7 +132,7 @@ class KeyNumbers(Struct):
         return self._table(types[0]).key == (key.property,)
 
     def _table(self, type: str) -> TableType:
-        table = self.source.catalog.table(type)
+        table = self.context.source.catalog.table(type)
         assert table is not None
         return table
 
@@ -143,18 +141,20 @@ class KeyNumbers(Struct):
     ) -> tuple[Ints, int | None]:
         if isinstance(key, Entity | PropertyOf):
             positions = frame.columns[key.variable]
-            types = self.types[key.variable]
+            types = self.context.types[key.variable]
             if self._identifies(key):
-                return positions + 1, self.source.image(types[0]).size + 1
+                return positions + 1, self.context.source.columns(types[0]).size + 1
             if isinstance(key, Entity):
-                column = identities(self.source, types, key.variable, frame)
+                column = identities(self.context.source, types, key.variable, frame)
                 return self._numberings.setdefault(place, Numbering()).numbers(column), None
             if self._as_whole(place, key, frame):
                 column = physical(key.property, self._table(types[0]))
-                coded = self.source.image(types[0]).coded(column)
+                coded = self.context.source.columns(types[0]).coded(column)
                 return coded.at(positions).astype(np.int64), len(coded.values)
         numbering = self._numberings.setdefault(place, Numbering())
-        return numbering.numbers(evaluate(key, values.columns, frame.count, self.given)), None
+        return numbering.numbers(
+            evaluate(key, values.columns, frame.count, self.context.parameters)
+        ), None
 
     def _as_whole(self, place: int, key: PropertyOf, frame: Frame) -> bool:
         """True when the column of a property is numbered as a whole; the first block decides."""
@@ -163,15 +163,15 @@ class KeyNumbers(Struct):
         return self._whole[place]
 
     def _worth_whole(self, key: PropertyOf, frame: Frame) -> bool:
-        types = self.types[key.variable]
+        types = self.context.types[key.variable]
         if len(types) != 1 or is_computed(key.property):
             return False
-        image = self.source.image(types[0])
+        columns = self.context.source.columns(types[0])
         column = physical(key.property, self._table(types[0]))
-        if pa.types.is_nested(image.type_of(column)):
+        if pa.types.is_nested(columns.type_of(column)):
             return False
-        return image.has_coded(column) or (
-            frame.count * _PART >= image.rows and image.keeps([column])
+        return columns.has_coded(column) or (
+            frame.count * policy.NUMBERED_PART >= columns.rows and columns.keeps([column])
         )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.query.ordering import numbers, ordered, ranks
+from omnigraph.query.operators.ranks import numbers, ordered, ranks
 
 LOW, HIGH = -(2**63), 2**63 - 1
 UTC = dt.UTC

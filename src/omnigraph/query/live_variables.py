@@ -1,4 +1,4 @@
-"""Which variables are still looked at after each step: the others are not carried along."""
+"""Which variables are live after each step: nobody looks at the others, so they are dropped."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from omnigraph.query.steps import (
 )
 
 #: For each step the variables that are looked at afterwards.
-Kept = Mapping[Step, frozenset[str]]
+LiveAfter = Mapping[Step, frozenset[str]]
 
 
-def kept_after(steps: Sequence[Step], needed: frozenset[str]) -> dict[Step, frozenset[str]]:
-    """Tell what has to be kept after each step.
+def live_after(steps: Sequence[Step], needed: frozenset[str]) -> dict[Step, frozenset[str]]:
+    """The variables that are looked at after each step.
 
     Args:
         steps: Steps, in their order.
         needed: What is looked at after all of them.
     """
-    found: dict[Step, frozenset[str]] = {}
-    alive = needed
+    after: dict[Step, frozenset[str]] = {}
+    live = needed
     for step in reversed(steps):
-        found[step] = alive
-        alive = alive | _looked_at(step)
+        after[step] = live
+        live = live | _looked_at(step)
         if isinstance(step, Without):
-            # Of what is found inside only that it is there matters.
-            found |= kept_after(step.steps, frozenset())
-    return found
+            # Of what matches inside only its existence matters.
+            after |= live_after(step.steps, frozenset())
+    return after
 
 
 def _looked_at(step: Step) -> frozenset[str]:

@@ -16,20 +16,17 @@ import pyarrow as pa
 from msgspec import Struct, field
 
 from omnigraph.compute.arrays import distinct_places
-from omnigraph.compute.evaluate import Given, evaluate
+from omnigraph.compute.evaluate import evaluate
 from omnigraph.compute.keys import physical
-from omnigraph.language.query.expressions import Checked, Entity, PropertyOf, walk
-from omnigraph.query.budget import Budget
+from omnigraph.language.query.expressions import Checked, Entity, PropertyOf
+from omnigraph.query.computed import is_computed
 from omnigraph.query.frames import Frame
-from omnigraph.query.ordering import Ints, dense_ranks, numbers, ordered
-from omnigraph.query.searched import is_computed
-from omnigraph.query.source import Source
+from omnigraph.query.operators.context import Context
+from omnigraph.query.operators.ranks import Ints, dense_ranks, numbers, ordered
+from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import Positions
-from omnigraph.query.values import Types, Values
+from omnigraph.query.values import Values, properties_in
 
-#: Used positions are marked in an array of all, instead of being sorted, when that is at most so
-#: many times as large.
-_SPARSE = 8
 #: Ranks are not larger than this, so that two of them fit into one number.
 _MOST_RANKS = np.iinfo(np.int32).max
 
@@ -41,10 +38,7 @@ class SortKeys(Struct):
         keys: What is ordered by, and whether descending.
     """
 
-    source: Source
-    types: Types
-    given: Given
-    budget: Budget
+    context: Context
     keys: Sequence[tuple[Checked, bool]]
     #: Per variable and property the ranks of all rows of its types.
     _ranks: dict[tuple[str, str], list[npt.NDArray[np.uint32]]] = field(default_factory=dict)
@@ -54,28 +48,28 @@ class SortKeys(Struct):
 
         def ties(rows: Ints) -> list[Ints]:
             chosen = frame.take(rows)
-            found = []
+            ranks = []
             for variable in self._bound(frame):
-                found.append(self._local_ranks(variable, "id", chosen))
+                ranks.append(self._local_ranks(variable, "id", chosen))
                 if variable in chosen.kinds:
-                    found.append(chosen.kinds[variable].astype(np.int64))
-            return found
+                    ranks.append(chosen.kinds[variable].astype(np.int64))
+            return ranks
 
         def order() -> Ints:
             keys = []
             for expression, descending in self.keys:
                 if _is_text(expression):
-                    mine = [self._local_ranks(expression.variable, _name(expression), frame)]
+                    key = [self._local_ranks(expression.variable, _name(expression), frame)]
                 else:
-                    mine = numbers(self._computed(expression, frame))
-                keys += [~number for number in mine] if descending else mine
+                    key = numbers(self._computed(expression, frame))
+                keys += [~number for number in key] if descending else key
             return ordered(keys, ties, frame.count, wanted)
 
-        return self.budget.apart("order", frame.count, order)
+        return self.context.budget.apart("order", frame.count, order)
 
     def of(self, frame: Frame) -> list[Ints]:
         """Numbers by which matches of all blocks are ordered, with those that break ties."""
-        return self.budget.apart("order", frame.count, lambda: self._of(frame))
+        return self.context.budget.apart("order", frame.count, lambda: self._of(frame))
 
     def _of(self, frame: Frame) -> list[Ints]:
         wide: list[Ints] = []
@@ -96,13 +90,13 @@ class SortKeys(Struct):
                 wide.append(narrow)
                 narrow = None
 
-        told: set[str] = set()
+        identified: set[str] = set()
         for expression, descending in self.keys:
             if _is_text(expression):
                 ranks = self._ranks_of(expression.variable, _name(expression), frame)
                 add_rank(_MOST_RANKS - ranks if descending else ranks)
                 if self._identifies(expression.variable, _name(expression)):
-                    told.add(expression.variable)
+                    identified.add(expression.variable)
                 continue
             flush()
             nullable = expression.type is None or expression.type.nullable
@@ -110,7 +104,7 @@ class SortKeys(Struct):
             mine = numbers(column, nullable=nullable)
             wide += [~number for number in mine] if descending else mine
         for variable in self._bound(frame):
-            if variable not in told:
+            if variable not in identified:
                 add_rank(self._ranks_of(variable, "id", frame))
             if variable in frame.kinds:
                 add_rank(frame.kinds[variable].astype(np.int64))
@@ -119,36 +113,32 @@ class SortKeys(Struct):
 
     def _identifies(self, variable: str, name: str) -> bool:
         """True when a text is the id, or the key that the id is made of."""
-        types = self.types[variable]
-        table = self.source.catalog.table(types[0])
+        types = self.context.types[variable]
+        table = self.context.source.catalog.table(types[0])
         assert table is not None
         return name == "id" or (len(types) == 1 and table.key == (name,))
 
     def _bound(self, frame: Frame) -> list[str]:
         """The variables, in the order in which the query names them."""
-        return [variable for variable in self.types if variable in frame.columns]
+        return [variable for variable in self.context.types if variable in frame.columns]
 
     def _computed(self, expression: Checked, frame: Frame) -> pa.Array:
-        values = Values(self.source, self.types, frame)
-        values.prepare(
-            {
-                (e.variable, e.property if isinstance(e, PropertyOf) else "id")
-                for e in walk(expression)
-                if isinstance(e, PropertyOf | Entity)
-            }
-        )
-        return evaluate(expression, values.columns, frame.count, self.given)
+        values = Values(self.context.source, self.context.types, frame)
+        values.prepare(properties_in(expression))
+        return evaluate(expression, values.columns, frame.count, self.context.parameters)
 
     # --- texts ---
 
     def _local_ranks(self, variable: str, name: str, frame: Frame) -> Ints:
         """The ranks of a property among the matches of one block."""
-        types = self.types[variable]
+        types = self.context.types[variable]
         positions = frame.columns[variable]
         if len(types) > 1:
-            return dense_ranks(Values(self.source, self.types, frame).get(variable, name))
-        size = self.source.image(types[0]).size
-        if size > _SPARSE * len(positions):
+            return dense_ranks(
+                Values(self.context.source, self.context.types, frame).get(variable, name)
+            )
+        size = self.context.source.columns(types[0]).size
+        if size > policy.SPARSE_POSITIONS * len(positions):
             used, back = distinct_places(positions)
             return dense_ranks(self._fetched(types[0], name, used))[back]
         mask = np.zeros(size + 1, bool)
@@ -161,41 +151,42 @@ class SortKeys(Struct):
 
     def _fetched(self, type: str, name: str, positions: Positions) -> pa.Array:
         column = self._column(type, name)
-        return self.source.image(type).fetch(positions, [column])[column]
+        return self.context.source.columns(type).fetch(positions, [column])[column]
 
     def _ranks_of(self, variable: str, name: str, frame: Frame) -> Ints:
         """The ranks of a property among all rows of the variable's types."""
         ranks = self._ranks.get((variable, name))
         if ranks is None:
-            ranks = self._ranks[variable, name] = self._all_ranks(self.types[variable], name)
+            ranks = self._ranks[variable, name] = self._all_ranks(
+                self.context.types[variable], name
+            )
         positions = frame.columns[variable]
         if len(ranks) == 1:
             return ranks[0][positions].astype(np.int64)
-        found = np.zeros(frame.count, np.int64)
-        for place, mine in enumerate(ranks):
+        merged = np.zeros(frame.count, np.int64)
+        for place, of_type in enumerate(ranks):
             rows = frame.kinds[variable] == place
-            found[rows] = mine[positions[rows]]
-        return found
+            merged[rows] = of_type[positions[rows]]
+        return merged
 
     def _all_ranks(self, types: tuple[str, ...], name: str) -> list[npt.NDArray[np.uint32]]:
         """For each type the ranks of its rows by position, with one more place for null."""
         columns = []
         for type in types:
             column = self._column(type, name)
-            columns.append(self.source.image(type).columns([column])[column])
+            columns.append(self.context.source.columns(type).columns([column])[column])
         whole = columns[0] if len(columns) == 1 else pa.concat_arrays(columns)
-        with self.budget.using(24 * len(whole), "order"):
+        with self.context.budget.using(24 * len(whole), "order"):
             ranks = dense_ranks(whole).astype(np.uint32)
-        self.budget.keep(ranks.nbytes, "order")
-        found, start = [], 0
+        self.context.budget.keep(ranks.nbytes, "order")
+        by_type, start = [], 0
         for column in columns:
-            mine = ranks[start : start + len(column)]
-            found.append(np.append(mine, np.uint32(0)))
+            by_type.append(np.append(ranks[start : start + len(column)], np.uint32(0)))
             start += len(column)
-        return found
+        return by_type
 
     def _column(self, type: str, name: str) -> str:
-        table = self.source.catalog.table(type)
+        table = self.context.source.catalog.table(type)
         assert table is not None
         return physical(name, table)
 

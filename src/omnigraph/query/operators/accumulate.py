@@ -1,4 +1,4 @@
-"""Rows of many blocks, put together now and then, so that equal ones are kept once."""
+"""Rows of many blocks, put together now and then, so that of equal ones there is only one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Total order: by keys, nulls first ascending and last descending, ties by further columns.
+"""Ranks: numbers that order as values do, and a total order by them.
+
+Nulls come first ascending and last descending; ties are broken by further columns.
 
 Values are ordered by numbers. Those of numbers, dates and truth values are comparable with the
 numbers of every other column of the type; those of texts and lists only within their column.
@@ -50,8 +52,8 @@ def numbers(column: pa.Array, *, nullable: bool | None = None) -> list[Ints]:
 
 def ranks(column: pa.Array, descending: bool) -> Ints:
     """One number for each value of a column, which order like the values do."""
-    found = numbers(column)
-    one = found[0] if len(found) == 1 else dense_ranks(column)
+    several = numbers(column)
+    one = several[0] if len(several) == 1 else dense_ranks(column)
     return ~one if descending else one
 
 
@@ -74,11 +76,11 @@ def _float_numbers(column: pa.Array) -> Ints:
     """The bits of floats, turned so that they order as integers; what is no number follows null."""
     values = as_numpy(filled(column.cast(pa.float64()), 0.0)) + 0.0
     bits = values.view(np.int64)
-    found: Ints = bits ^ ((bits >> 63) & np.int64(np.iinfo(np.int64).max))
-    found[np.isnan(values)] = _LEAST + 1
+    turned: Ints = bits ^ ((bits >> 63) & np.int64(np.iinfo(np.int64).max))
+    turned[np.isnan(values)] = _LEAST + 1
     if column.null_count:
-        found[as_numpy(column.is_null())] = _LEAST
-    return found
+        turned[as_numpy(column.is_null())] = _LEAST
+    return turned
 
 
 def dense_ranks(column: pa.Array) -> Ints:
@@ -99,11 +101,11 @@ def dense_ranks(column: pa.Array) -> Ints:
     new[0] = in_order[0].is_valid
     # One that follows a null is new, and a null never is.
     new[1:] = as_numpy(filled(pc.not_equal(before, after), True)) & as_numpy(after.is_valid())
-    found = np.cumsum(new)
+    in_order_ranks = np.cumsum(new)
     if places is None:
-        return found
+        return in_order_ranks
     ranks = np.empty(len(column), np.int64)
-    ranks[places] = found
+    ranks[places] = in_order_ranks
     return ranks
 
 

@@ -16,19 +16,16 @@ from msgspec import Struct
 from omnigraph.errors import ResourceLimit
 from omnigraph.query.budget import Budget
 from omnigraph.query.frames import Frame
-from omnigraph.query.ordering import Ints, sort_order
+from omnigraph.query.operators.ranks import Ints, sort_order
+from omnigraph.query.tables import policy
 
 Columns = list[npt.NDArray[Any]]
 
 _NARROW = np.iinfo(np.int32).max
-#: A run is read in parts of at least so many rows.
-_LEAST_PART = 1 << 10
-#: Runs stay in memory up to this part of what is left; the rest is for sorting and merging.
-_SHARE = 2
 
 
 class SortedRuns:
-    """Rows in runs, which are sorted when all of them are there. Close it to remove its file."""
+    """Rows in runs, which are sorted when all of them are complete. Close it to remove its file."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -55,11 +52,11 @@ class SortedRuns:
         for number, run in enumerate(self._runs):
             self._budget.check_time("order")
             columns = run.read(0, run.count)
-            mine = keys(self._frame(columns))
-            width = len(mine)
+            numbers = keys(self._frame(columns))
+            width = len(numbers)
             self._forget(run)
-            self._runs[number] = self._stored(self._in_order([*mine, *columns], width))
-        part = max(_LEAST_PART, self._budget.block_rows // max(1, len(self._runs)))
+            self._runs[number] = self._stored(self._in_order([*numbers, *columns], width))
+        part = max(policy.LEAST_RUN_PART, self._budget.block_rows // max(1, len(self._runs)))
         read = [0] * len(self._runs)
         rest: Columns | None = None
         while True:
@@ -101,7 +98,7 @@ class SortedRuns:
 
     def _stored(self, columns: Columns) -> _Run:
         size = sum(column.nbytes for column in columns)
-        if self._budget.has_room(_SHARE * (self._bytes + size)):
+        if self._budget.has_room(policy.RUNS_IN_MEMORY_PART * (self._bytes + size)):
             self._bytes += size
             self._budget.keep(size, "order")
             return _Run(len(columns[0]), columns, None, ())
@@ -169,12 +166,12 @@ class _Run(Struct, frozen=True):
         if self.columns is not None:
             return [column[start:stop] for column in self.columns]
         assert self.file is not None
-        found = []
+        columns = []
         for place, type in self.places:
             self.file.seek(place + start * type.itemsize)
             data = self.file.read((stop - start) * type.itemsize)
-            found.append(np.frombuffer(data, type))
-        return found
+            columns.append(np.frombuffer(data, type))
+        return columns
 
 
 def _narrow(positions: Ints) -> npt.NDArray[np.signedinteger[Any]]:

@@ -1,0 +1,119 @@
+"""Finds the nodes of one type that pass filters: by an index, by sorted values, or by columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from omnigraph.compute.arrays import as_numpy
+from omnigraph.compute.evaluate import matches, value
+from omnigraph.compute.keys import physical
+from omnigraph.compute.pushdown import push_down
+from omnigraph.language.query.expressions import (
+    Checked,
+    Column,
+    Compare,
+    Constant,
+    Entity,
+    Logic,
+    Parameter,
+    PropertyOf,
+    walk,
+)
+from omnigraph.query.computed import is_computed
+from omnigraph.query.frames import Frame
+from omnigraph.query.operators.context import Context
+from omnigraph.query.operators.filter import node_flags
+from omnigraph.query.tables.columns import Positions
+from omnigraph.query.values import Values
+from omnigraph.storage.table_ref import ROW_ID
+
+
+def find_nodes(
+    context: Context, variable: str, type: str, filters: tuple[Checked, ...]
+) -> Positions:
+    """The positions of the nodes of a type that pass all filters."""
+    searches = tuple(f for f in filters if any(map(_is_search, walk(f))))
+    if searches:
+        # The others first: they may leave few texts to look at.
+        others = tuple(f for f in filters if f not in searches)
+        positions = find_nodes(context, variable, type, others)
+        for condition in searches:
+            positions = _passing(context, variable, type, condition, positions)
+        return positions
+    columns = context.source.columns(type)
+    if not filters:
+        return columns.positions()
+    properties = sorted({e.property for f in filters for e in walk(f) if isinstance(e, PropertyOf)})
+    table = context.source.catalog.nodes[type]
+    if not columns.keeps([physical(name, table) for name in properties]):
+        by_index = _by_index(context, variable, type, filters)
+        if by_index is not None:
+            return by_index
+    for condition in filters:
+        by_value = _by_value(context, type, condition)
+        if by_value is not None:
+            for other in filters:
+                if other is not condition:
+                    by_value = _passing(context, variable, type, other, by_value)
+            return by_value
+    passing: npt.NDArray[np.bool_] | None = columns.alive
+    for condition in filters:
+        flags = node_flags(context, variable, type, condition)
+        passing = flags if passing is None else passing & flags
+    assert passing is not None
+    return np.flatnonzero(passing)
+
+
+def _by_index(
+    context: Context, variable: str, type: str, filters: tuple[Checked, ...]
+) -> Positions | None:
+    """Let the storage find the nodes, when it can test at least a part of the filters."""
+    table = context.source.catalog.nodes[type]
+    condition = filters[0] if len(filters) == 1 else Logic("and", filters)
+
+    def name(expression: Column | PropertyOf | Entity) -> str | None:
+        return physical(expression.property, table) if isinstance(expression, PropertyOf) else "id"
+
+    pushed = push_down(condition, context.parameters, name)
+    if pushed is None:
+        return None
+    rows = context.source.table(type).read([], pushed.sql, places=True)
+    positions: Positions = as_numpy(rows[ROW_ID]).astype(np.int64)
+    if pushed.exact:
+        return positions
+    return _passing(context, variable, type, condition, positions)
+
+
+def _by_value(context: Context, type: str, condition: Checked) -> Positions | None:
+    """The nodes of which a property is equal to a value, by the order of the property's values."""
+    if not isinstance(condition, Compare) or condition.operator != "=":
+        return None
+    left, right = condition.left, condition.right
+    if not isinstance(left, PropertyOf) or not isinstance(right, Constant | Parameter):
+        return None
+    wanted = value(right, context.parameters)
+    column = physical(left.property, context.source.catalog.nodes[type])
+    columns = context.source.columns(type)
+    stored = columns.type_of(column)
+    if pa.types.is_integer(stored) and isinstance(wanted, int):
+        return columns.find(column, wanted)
+    if pa.types.is_string(stored) and isinstance(wanted, str):
+        return columns.find(column, wanted)
+    return None
+
+
+def _passing(
+    context: Context, variable: str, type: str, condition: Checked, positions: Positions
+) -> Positions:
+    """The positions among some that pass a filter."""
+    frame = Frame(len(positions), {variable: positions}, {})
+    values = Values(context.source, {variable: (type,)}, frame)
+    flags = matches(condition, values.columns, frame.count, context.parameters)
+    passing: Positions = positions[np.asarray(as_numpy(flags), bool)]
+    return passing
+
+
+def _is_search(expression: Checked) -> bool:
+    return isinstance(expression, PropertyOf) and is_computed(expression.property)

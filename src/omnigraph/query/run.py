@@ -1,0 +1,131 @@
+"""Runs a query that reads: resolve its tables, plan it, run it, and keep what was worked out.
+
+What was worked out goes to the caches: plans and columns for later queries of this process, and
+files for those of others, which are written after the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+from msgspec import Struct
+
+from omnigraph.history.confirmed import confirmed
+from omnigraph.history.repository import Repository
+from omnigraph.history.revisions import Revision
+from omnigraph.language.query.compiled import CompiledQuery
+from omnigraph.language.query.plan import ReadPlan
+from omnigraph.language.schema.arrow import arrow_type
+from omnigraph.query.budget import Budget
+from omnigraph.query.execution import Execution
+from omnigraph.query.explain import Explanation, explained
+from omnigraph.query.measurements import Measured
+from omnigraph.query.prepared import Prepared, prepare
+from omnigraph.query.source import Source
+from omnigraph.query.tables.caches import Caches
+from omnigraph.results import QueryBatches, QueryResult
+from omnigraph.results.batches import in_batches, schema_of
+
+
+class Read(Struct, frozen=True):
+    """A query that reads, with all that it takes to run it.
+
+    Attributes:
+        query: The query.
+        values: The values of its parameters.
+        repository: The graph.
+        revision: The state that it reads.
+        caches: What the queries of the graph share.
+        budget: The time and memory that it may use.
+    """
+
+    query: CompiledQuery
+    values: Mapping[str, Any]
+    repository: Repository
+    revision: Revision
+    caches: Caches
+    budget: Budget
+
+    @property
+    def plan(self) -> ReadPlan:
+        """The checked plan of the query."""
+        assert isinstance(self.query.plan, ReadPlan)
+        return self.query.plan
+
+
+def run_query(read: Read) -> QueryResult:
+    """Run a query, and return the whole answer.
+
+    Raises:
+        NotFound: The tables are not there any more.
+        UsageError: A value does not fit into its type.
+        ResourceLimit: It would take more time or memory than it may.
+    """
+    source = _resolved(read)
+    with _cached(source), confirmed(read.repository, read.revision):
+        prepared = read.caches.plans.get(read.plan, source)
+        table = _execution(read, prepared, source).table()
+    fields = read.query.fields
+    if table.schema.types != [arrow_type(field.type) for field in fields]:
+        table = table.cast(schema_of(fields))
+    revision = read.revision
+    return QueryResult(table, fields, revision.commit, revision.branch, read.query.name)
+
+
+def run_in_batches(read: Read, rows: int) -> QueryBatches:
+    """Run a query while batches of its answer are read, of at most so many rows each."""
+    source = _resolved(read)
+    with confirmed(read.repository, read.revision):
+        prepared = read.caches.plans.get(read.plan, source)
+        execution = _execution(read, prepared, source)
+    batches = _batches(read, execution, rows)
+    fields, revision = read.query.fields, read.revision
+    return QueryBatches(batches, fields, revision.commit, revision.branch, read.query.name)
+
+
+def _batches(read: Read, execution: Execution, rows: int) -> Generator[pa.RecordBatch]:
+    # The time before the first batch is asked for is not the query's.
+    read.budget.restart()
+    with _cached(execution.source), confirmed(read.repository, read.revision):
+        for batch in in_batches(execution.chunks(), schema_of(read.query.fields), rows):
+            with read.budget.paused():
+                yield batch
+
+
+def explain_query(read: Read, analyze: bool) -> Explanation:
+    """How a query is run; with `analyze` it runs, and its operators are measured."""
+    read.repository.history.confirm(read.revision.epoch)
+    source = _resolved(read)
+    prepared = prepare(read.plan, source)
+    execution = _execution(read, prepared, source)
+    if analyze:
+        measured = execution.context.measured
+        with _cached(source):
+            rows = execution.table().num_rows
+        answer = Measured(rows, measured.seconds)
+        steps = explained(read.plan, prepared.steps, measured, answer)
+    else:
+        steps = explained(read.plan, prepared.steps)
+    return Explanation(read.query.name, read.revision.commit, steps)
+
+
+def _resolved(read: Read) -> Source:
+    """The tables of the state, with what earlier queries left in the caches."""
+    return Source(read.repository, read.revision.state, read.caches)
+
+
+def _execution(read: Read, prepared: Prepared, source: Source) -> Execution:
+    return Execution(prepared, source, read.values, read.budget, embedder=read.caches.embedder)
+
+
+@contextmanager
+def _cached(source: Source) -> Iterator[None]:
+    """Leave what is worked out meanwhile to other queries, and after an answer also in files."""
+    try:
+        yield
+    finally:
+        source.release()
+    source.write_later()
