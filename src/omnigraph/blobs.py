@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from msgspec import to_builtins
+
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, UsageError
 from omnigraph.history.manifest import PublishedTable
@@ -40,15 +42,9 @@ class BlobStat:
     uri: str | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the answer as plain values."""
-        return {
-            "type": self.type,
-            "id": self.id,
-            "property": self.property,
-            "size": self.size,
-            "is_external": self.is_external,
-            "uri": self.uri,
-        }
+        """Return the answer as plain values."""
+        values: dict[str, Any] = to_builtins(self)
+        return values
 
 
 def check_kind(published: PublishedTable, kind: EntityKind) -> None:

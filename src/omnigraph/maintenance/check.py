@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from msgspec import to_builtins
 
 from omnigraph.compute.keys import physical
 from omnigraph.errors import NotFound, OmnigraphError
@@ -33,13 +34,9 @@ class Problem:
     message: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the problem as plain values."""
-        return {
-            "branch": self.branch,
-            "table": self.table,
-            "rule": self.rule,
-            "message": self.message,
-        }
+        """Return the problem as plain values."""
+        values: dict[str, Any] = to_builtins(self)
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +49,9 @@ class CheckResult:
     problems: tuple[Problem, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the result as plain values."""
-        return {
-            "branches": self.branches,
-            "tables": self.tables,
-            "rows": self.rows,
-            "problems": [p.to_dict() for p in self.problems],
-        }
+        """Return the result as plain values."""
+        values: dict[str, Any] = to_builtins(self)
+        return {**values, "problems": list(values["problems"])}
 
 
 def check(repository: Repository) -> CheckResult:
