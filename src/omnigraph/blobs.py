@@ -73,10 +73,10 @@ def open_value(
     row_ids = table.read(["_rowid"], where=f"id = '{text}'")["_rowid"].to_pylist()
     if not row_ids:
         raise NotFound(f"there is no {type} with the id `{id}`")
-    found = open_blob(table, property, row_ids[0], range)
-    if found is None:
+    stream = open_blob(table, property, row_ids[0], range)
+    if stream is None:
         raise NotFound(f"`{property}` of the {type} `{id}` is null: it has no value to read")
-    return found
+    return stream
 
 
 def _check_property(table: TableSnapshot, type: str, property: str) -> None:

@@ -50,10 +50,15 @@ class Snapshot(Struct, frozen=True):
     _epoch: int
 
     @staticmethod
-    def _of(repository: Repository, found: Revision) -> Snapshot:
-        """The state that was found."""
+    def _of(repository: Repository, revision: Revision) -> Snapshot:
+        """The state of a revision."""
         return Snapshot(
-            repository, found.branch, found.commit, found.state, found.home, found.epoch
+            repository,
+            revision.branch,
+            revision.commit,
+            revision.state,
+            revision.home,
+            revision.epoch,
         )
 
     @property

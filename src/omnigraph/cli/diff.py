@@ -122,7 +122,7 @@ def diff(
     place, a, b = graph_and(words, store, "A", "B")
     chosen = checked_format(format, as_json)
     with reading(place) as graph:
-        found = graph.diff(
+        changes = graph.diff(
             a,
             b,
             kinds=kinds or None,
@@ -130,7 +130,7 @@ def diff(
             ops=ops or None,
             since_base=since_base,
         )
-        print_diff(output, found, chosen, limit=limit, full=full)
+        print_diff(output, changes, chosen, limit=limit, full=full)
 
 
 def checked_format(format: str | None, as_json: bool) -> str:
@@ -140,19 +140,19 @@ def checked_format(format: str | None, as_json: bool) -> str:
     return format or ("json" if as_json else "inline")
 
 
-def print_diff(output: Output, found: Diff, format: str, *, limit: int | None, full: bool) -> None:
+def print_diff(output: Output, diff: Diff, format: str, *, limit: int | None, full: bool) -> None:
     """Print a difference: the summary, then the changes, as they are read."""
     if format == "jsonl":
-        for change in islice(found, limit or None):
+        for change in islice(diff, limit or None):
             print_json_line(output, change.to_dict())
         return
-    summary = found.summary()
+    summary = diff.summary()
     if output.json:
-        head = {"old": found.old, "new": found.new, **summary.to_dict()}
+        head = {"old": diff.old, "new": diff.new, **summary.to_dict()}
         if format == "summary":
             output.data(head)
         else:
-            changes = (change.to_dict() for change in islice(found, limit or None))
+            changes = (change.to_dict() for change in islice(diff, limit or None))
             output.object_with_list(head, "changes", changes)
         return
     from omnigraph.cli.changes_text import summary_lines
@@ -166,7 +166,7 @@ def print_diff(output: Output, found: Diff, format: str, *, limit: int | None, f
         return
     output.result("")
     most = _MOST_SHOWN if limit is None else limit
-    print_changes(output, islice(found, most or None), look, format)
+    print_changes(output, islice(diff, most or None), look, format)
     if most and total > most:
         output.result(f"\n… and {total - most:,} more; --limit 0 shows all")
 

@@ -137,7 +137,7 @@ def _explain_run(
     """Explain how a graph runs a query."""
     values = read_parameters(parameters)
     with reading(place) as graph:
-        found = graph.explain(
+        explanation = graph.explain(
             source,
             name=name,
             params=values,
@@ -146,9 +146,9 @@ def _explain_run(
             path=path,
         )
     if output.json:
-        output.data(found.to_dict())
+        output.data(explanation.to_dict())
     else:
-        output.table(str(found))
+        output.table(str(explanation))
 
 
 def _print(output: Output, query: CompiledQuery) -> None:

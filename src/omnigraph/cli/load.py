@@ -29,10 +29,10 @@ _MOST_SKIPPED = 5
 
 
 def _columns(
-    context: click.Context, parameter: click.Parameter, given: tuple[str, ...]
+    context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]
 ) -> dict[str, str]:
     columns: dict[str, str] = {}
-    for text in given:
+    for text in pairs:
         column, _, property = text.rpartition("=")
         if not column or not property:
             raise click.BadParameter(f"`{text}` is not of the form FILE_COLUMN=PROPERTY")
@@ -109,7 +109,7 @@ Examples:
 )
 @click.option("--branch", metavar="BRANCH", default="main", help="Where to. Default: main.")
 @_load_options
-def load(branch: str, **given: Any) -> None:
+def load(branch: str, **options: Any) -> None:
     """Load files, in one commit or not at all.
 
     SOURCE is a file, a folder or a pattern, here or at s3://bucket/key; JSON
@@ -118,7 +118,7 @@ def load(branch: str, **given: Any) -> None:
     is read and checked before anything is written; the error counts all faults
     and lists the first.
     """
-    _run(branch, None, **given)
+    _run(branch, None, **options)
 
 
 @click.command(
@@ -139,13 +139,13 @@ Examples:
     help="What the branch is made from. Default: main.",
 )
 @_load_options
-def ingest(branch: str, base: str, **given: Any) -> None:
+def ingest(branch: str, base: str, **options: Any) -> None:
     """Load files into a branch, made if need be.
 
     Like `omnigraph load`. When the load fails, a branch that was made for it is
     gone again.
     """
-    _run(branch, base, **given)
+    _run(branch, base, **options)
 
 
 def _run(

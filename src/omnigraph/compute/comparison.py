@@ -148,8 +148,8 @@ def _in_set(item: pa.Array, values: pa.Array) -> pa.Array:
     elif len(values) == 0:
         # The empty list has no type of its own.
         values = pa.nulls(0, item.type)
-    found = pc.is_in(item, value_set=values)
-    return pc.if_else(pc.is_valid(item), found, _UNKNOWN)
+    is_member = pc.is_in(item, value_set=values)
+    return pc.if_else(pc.is_valid(item), is_member, _UNKNOWN)
 
 
 def _bounds(type: pa.DataType) -> tuple[pa.Scalar, pa.Scalar]:
@@ -165,10 +165,10 @@ def _in_row(item: Datum, lists: pa.Array) -> pa.Array:
     else:
         items = item if isinstance(item, pa.Scalar) else item.take(as_arrow(parents))
         hits = parents[_true(compare("=", items, elements))]
-    found = np.zeros(len(lists), np.bool_)
-    found[hits] = True
+    is_member = np.zeros(len(lists), np.bool_)
+    is_member[hits] = True
     known = pc.and_(pc.is_valid(item), pc.is_valid(lists))
-    return as_arrow(found, ~_true(known))
+    return as_arrow(is_member, ~_true(known))
 
 
 def _same_lists(left: Datum, right: Datum) -> Datum:

@@ -115,18 +115,18 @@ class Embedder:
             if not text.strip():
                 raise UsageError(f"text {place + 1} of {len(texts)} is empty: it has no vector")
         keys = [self._key(text, purpose, dimension) for text in texts]
-        found = self.cache.get(keys, dimension)
-        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+        by_key = self.cache.get(keys, dimension)
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in by_key}
         for part in _batches(missing, self.provider.batch):
             wanted = [missing[key] for key in part]
             answer = self.provider.embed(wanted, purpose, dimension, deadline)
             vectors = self._checked(answer, len(wanted), dimension)
-            made = dict(zip(part, vectors, strict=True))
-            self.cache.put(made)
-            found.update(made)
+            new = dict(zip(part, vectors, strict=True))
+            self.cache.put(new)
+            by_key.update(new)
         whole = np.empty((len(texts), dimension), np.float32)
         for row, key in enumerate(keys):
-            whole[row] = found[key]
+            whole[row] = by_key[key]
         return whole
 
     def _key(self, text: str, purpose: Purpose, dimension: int) -> bytes:

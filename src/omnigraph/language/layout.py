@@ -141,14 +141,14 @@ class Layout:
 
     def _trailing(self, end: int) -> None:
         """Put comments that stand behind the last line in the source behind it here, too."""
-        found: list[str] = []
+        comments: list[str] = []
         while self._next < len(self._comments):
             comment = self._comments[self._next]
             beside = _BESIDE.match(self._text, end)
             if beside is None or beside.end() < comment.start or "\n" in comment.text:
                 break
-            found.append(comment.text.rstrip())
+            comments.append(comment.text.rstrip())
             self._next += 1
             end = self._end = comment.end
-        if found:
-            self._lines[-1] = " ".join([self._lines[-1], *found])
+        if comments:
+            self._lines[-1] = " ".join([self._lines[-1], *comments])

@@ -13,7 +13,7 @@ import pyarrow as pa
 from msgspec import Struct, field
 
 from omnigraph.compute.arrays import as_arrow, as_numpy
-from omnigraph.compute.evaluate import ComputeFault, Given, evaluate, value
+from omnigraph.compute.evaluate import Bindings, ComputeFault, evaluate, value
 from omnigraph.compute.keys import one_zero, physical
 from omnigraph.compute.lists import hashable
 from omnigraph.errors import UsageError
@@ -71,7 +71,7 @@ class Execution(Struct, dict=True):
 
     def __post_init__(self) -> None:
         self.now = self.now.replace(microsecond=self.now.microsecond // 1000 * 1000)
-        self.given = Given(self.parameters, self.now)
+        self.given = Bindings(self.parameters, self.now)
         prepared = self.prepared
         self.plan = prepared.plan
         self.searches: Searches | None = None
@@ -423,7 +423,7 @@ class _Groups(Struct, frozen=True):
         return _Groups(self.execution, self.keys, self.frame.take(rows), found)
 
 
-def _count(expression: Any, given: Given) -> int | None:
+def _count(expression: Any, given: Bindings) -> int | None:
     if expression is None:
         return None
     found = value(expression, given)

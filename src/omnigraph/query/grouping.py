@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from omnigraph.compute.arrays import ZERO, as_arrow, as_numpy, filled, scalar, single
-from omnigraph.compute.evaluate import Given, evaluate
+from omnigraph.compute.evaluate import Bindings, evaluate
 from omnigraph.compute.keys import one_zero
 from omnigraph.errors import UsageError
 from omnigraph.language.query.expressions import Aggregate, Checked, Entity, variables
@@ -48,7 +48,7 @@ class Grouping(Struct, dict=True):
 
     source: Source
     types: Types
-    given: Given
+    given: Bindings
     budget: Budget
     keys: Sequence[Checked]
     aggregates: Sequence[Aggregate]

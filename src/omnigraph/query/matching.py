@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from omnigraph.compute.arrays import as_numpy, distinct, distinct_places, ranges
-from omnigraph.compute.evaluate import Given, matches
+from omnigraph.compute.evaluate import Bindings, matches
 from omnigraph.compute.keys import physical
 from omnigraph.language.query.expressions import Checked, Entity, PropertyOf, walk
 from omnigraph.language.query.plan import Hop
@@ -64,7 +64,7 @@ class Matcher(Struct):
 
     source: Source
     types: Types
-    given: Given
+    given: Bindings
     budget: Budget
     kept: Kept = field(default_factory=dict)
     measured: dict[Step, Measured] = field(default_factory=dict)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 
 from omnigraph.compute.arrays import as_arrow, as_numpy, filled
-from omnigraph.compute.evaluate import Given, evaluate
+from omnigraph.compute.evaluate import Bindings, evaluate
 from omnigraph.compute.keys import one_zero, physical
 from omnigraph.language.query.expressions import Checked, Entity, PropertyOf
 from omnigraph.language.schema.catalog import TableType
@@ -78,7 +78,7 @@ class KeyNumbers(Struct):
 
     source: Source
     types: Types
-    given: Given
+    given: Bindings
     keys: Sequence[Checked]
     #: Per key how it is numbered: by a column as a whole, or else here.
     _whole: dict[int, bool] = field(default_factory=dict)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph.compute.arrays import as_numpy
-from omnigraph.compute.evaluate import Given, matches, value
+from omnigraph.compute.evaluate import Bindings, matches, value
 from omnigraph.compute.keys import physical
 from omnigraph.compute.pushdown import push_down
 from omnigraph.language.query.expressions import (
@@ -38,7 +38,7 @@ def scan_positions(
     variable: str,
     type: str,
     filters: tuple[Checked, ...],
-    given: Given,
+    given: Bindings,
     node_mask: NodeMask,
 ) -> Positions:
     """The positions of the nodes of a type that pass all filters."""
@@ -76,7 +76,7 @@ def scan_positions(
 
 
 def _looked_up(
-    source: Source, variable: str, type: str, filters: tuple[Checked, ...], given: Given
+    source: Source, variable: str, type: str, filters: tuple[Checked, ...], given: Bindings
 ) -> Positions | None:
     """Let the storage find the nodes, when it can test at least a part of the filters."""
     table = source.catalog.nodes[type]
@@ -95,7 +95,7 @@ def _looked_up(
     return _passing(source, variable, type, condition, given, positions)
 
 
-def _with_value(source: Source, type: str, condition: Checked, given: Given) -> Positions | None:
+def _with_value(source: Source, type: str, condition: Checked, given: Bindings) -> Positions | None:
     """The nodes of which a property is equal to a value, by the order of the property's values."""
     if not isinstance(condition, Compare) or condition.operator != "=":
         return None
@@ -118,7 +118,7 @@ def _passing(
     variable: str,
     type: str,
     condition: Checked,
-    given: Given,
+    given: Bindings,
     positions: Positions,
 ) -> Positions:
     """The positions among some that pass a filter."""

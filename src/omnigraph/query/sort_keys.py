@@ -16,7 +16,7 @@ import pyarrow as pa
 from msgspec import Struct, field
 
 from omnigraph.compute.arrays import distinct_places
-from omnigraph.compute.evaluate import Given, evaluate
+from omnigraph.compute.evaluate import Bindings, evaluate
 from omnigraph.compute.keys import physical
 from omnigraph.language.query.expressions import Checked, Entity, PropertyOf, walk
 from omnigraph.query.budget import Budget
@@ -43,7 +43,7 @@ class SortKeys(Struct):
 
     source: Source
     types: Types
-    given: Given
+    given: Bindings
     budget: Budget
     keys: Sequence[tuple[Checked, bool]]
     #: Per variable and property the ranks of all rows of its types.

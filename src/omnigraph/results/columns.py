@@ -152,8 +152,8 @@ def _with_escapes(array: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
     start = int(ends[0])
     used = np.frombuffer(data, np.uint8, int(ends[-1]) - start, start)
     # All bytes of characters beyond ASCII are above these.
-    found = np.flatnonzero((used < 0x20) | (used == ord('"')) | (used == ord("\\"))) + start
-    return np.unique(np.searchsorted(ends, found, side="right") - 1)
+    escapes = np.flatnonzero((used < 0x20) | (used == ord('"')) | (used == ord("\\"))) + start
+    return np.unique(np.searchsorted(ends, escapes, side="right") - 1)
 
 
 def _with_points(text: pa.Array, floats: pa.Array) -> pa.Array:

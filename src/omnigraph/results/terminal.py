@@ -51,15 +51,15 @@ def table_lines(
         for i, (column, field) in enumerate(zip(columns, fields, strict=True)):
             natural[i] = max(natural[i], *map(cell_width, _cells(column, field, look)))
     sizes = natural if width is None else _fitted(natural, fields, width)
-    kept = fields[: len(sizes)]
-    yield _line(heads, kept, sizes)
+    shown_fields = fields[: len(sizes)]
+    yield _line(heads, shown_fields, sizes)
     for columns in portions(shown, fields):
-        cells = [_cells(c, f, look) for c, f in zip(columns, kept, strict=False)]
+        cells = [_cells(c, f, look) for c, f in zip(columns, shown_fields, strict=False)]
         for row in zip(*cells, strict=True):
-            yield _line(row, kept, sizes)
+            yield _line(row, shown_fields, sizes)
     if more := table.num_rows - shown.num_rows:
         yield f"… and {more:,} more row{'s' if more > 1 else ''}"
-    if width is not None and (left_out := heads[len(kept) :]):
+    if width is not None and (left_out := heads[len(shown_fields) :]):
         s = "s" if len(left_out) > 1 else ""
         yield cut(f"… and {len(left_out)} more column{s}: {', '.join(left_out)}", width)
 

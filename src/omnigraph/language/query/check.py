@@ -283,7 +283,7 @@ class _QueryChecker:
         by_text: dict[str, list[Output]] = {}
         for output in outputs:
             by_text.setdefault(str(output.expression), []).append(output)
-        found: list[Ordering] = []
+        orderings: list[Ordering] = []
         for item in node.orderings:
             ordering = self.ordering(item, checker, by_name, by_text)
             if ordering is None:
@@ -306,8 +306,8 @@ class _QueryChecker:
                 )
                 continue
             self.check_orderable(item, ordering, node)
-            found.append(ordering)
-        return tuple(found)
+            orderings.append(ordering)
+        return tuple(orderings)
 
     def ordering(
         self,

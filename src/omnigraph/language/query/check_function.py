@@ -70,14 +70,14 @@ class FunctionChecker:
         return None
 
     def arity(self, node: CallNode, least: int, most: int, form: str) -> bool:
-        given = len(node.arguments)
-        if least <= given <= most:
+        count = len(node.arguments)
+        if least <= count <= most:
             return True
         wanted = str(least) if least == most else f"{least} or {most}"
         noun = "argument" if most == 1 else "arguments"
         self.report.error(
             "OG-QC-127",
-            f"`{node.function.text}` takes {wanted} {noun}, not {given}",
+            f"`{node.function.text}` takes {wanted} {noun}, not {count}",
             node.span,
             f"write `{form}`",
         )

@@ -17,12 +17,12 @@ from omnigraph.language.values import Value, ValueFault, coerce
 _MOST_PROBLEMS = 100
 
 
-def bind_parameters(query: CompiledQuery, given: Mapping[str, Any] | None) -> dict[str, Value]:
+def bind_parameters(query: CompiledQuery, arguments: Mapping[str, Any] | None) -> dict[str, Value]:
     """Check the given values against the declared parameters.
 
     Args:
         query: The query to be run.
-        given: Values by parameter name, with or without the `$`. JSON values are enough for
+        arguments: Values by parameter name, with or without the `$`. JSON values are enough for
             every type: 64-bit integers may be text, dates and times are ISO text, vectors are
             lists of numbers, blobs are `base64:…` text.
 
@@ -36,7 +36,7 @@ def bind_parameters(query: CompiledQuery, given: Mapping[str, Any] | None) -> di
     # Places are those of the declarations in the query's own text.
     report = Report(query.source, f"query {query.name}")
     try:
-        values = _bind(query, given, report)
+        values = _bind(query, arguments, report)
     except TooManyErrors:
         values = {}
     if report.has_errors:
@@ -45,12 +45,12 @@ def bind_parameters(query: CompiledQuery, given: Mapping[str, Any] | None) -> di
 
 
 def bind_each(
-    query: CompiledQuery, given: Sequence[Mapping[str, Any] | None]
+    query: CompiledQuery, runs: Sequence[Mapping[str, Any] | None]
 ) -> list[dict[str, Value]]:
     """Bind several sets of values; see `bind_parameters`. Messages tell the set, from 1 on."""
     bound: list[dict[str, Value]] = []
     problems: list[Diagnostic] = []
-    for number, values in enumerate(given, 1):
+    for number, values in enumerate(runs, 1):
         try:
             bound.append(bind_parameters(query, values))
         except QueryError as error:
@@ -65,7 +65,7 @@ def bind_each(
 
 
 def _bind(
-    query: CompiledQuery, given: Mapping[str, Any] | None, report: Report
+    query: CompiledQuery, arguments: Mapping[str, Any] | None, report: Report
 ) -> dict[str, Value]:
     base = query.span[0]
     declared = {p.name: p for p in query.parameters}
@@ -73,7 +73,7 @@ def _bind(
     plain: dict[str, Any] = {}
     #: What misspelt names stand for: those parameters are not missing as well.
     meant: set[str] = set()
-    if given is not None and not isinstance(given, Mapping):
+    if arguments is not None and not isinstance(arguments, Mapping):
         report.error(
             "OG-PB-104",
             "parameters are given as an object",
@@ -81,7 +81,7 @@ def _bind(
             'write {"name": value, …}',
         )
         return values
-    for key, value in (given or {}).items():
+    for key, value in (arguments or {}).items():
         name = key[1:] if isinstance(key, str) and key.startswith("$") else key
         if name not in declared:
             known = ", ".join(f"${n}" for n in declared)
