@@ -10,6 +10,7 @@ from __future__ import annotations
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -24,6 +25,7 @@ MAX_ERRORS = 100
 
 _WINDOW = 70
 _MAX_HINT_NAMES = 200
+_LONGEST_HINT = 128
 
 
 class Diagnostic(Struct, frozen=True):
@@ -218,45 +220,21 @@ def did_you_mean(name: str, candidates: Iterable[str], mark: str = "") -> str | 
 
 
 def near_names(name: str, candidates: Iterable[str], most: int = 3) -> list[str]:
-    """Give up to `most` candidates that a person may have meant by `name`, nearest first."""
-    limit = 1 if len(name) <= 3 else 2 if len(name) <= 7 else 3
-    folded = name.casefold()
-    scored: list[tuple[int, str]] = []
-    for position, candidate in enumerate(candidates):
-        if position >= _MAX_HINT_NAMES:
-            break
-        if candidate == name:
-            continue
-        other = candidate.casefold()
-        if abs(len(other) - len(folded)) > limit:
-            continue
-        distance = 0 if other == folded else _edits(folded, other, limit)
-        if distance <= limit and distance < max(len(folded), len(other)):
-            scored.append((distance, candidate))
-    scored.sort()
-    if not scored:
-        return []
-    best = scored[0][0]
-    return [c for d, c in scored if d <= best][:most]
+    """Return up to `most` candidates that a person may have meant by `name`: the nearest ones."""
+    from difflib import SequenceMatcher
 
-
-def _edits(a: str, b: str, limit: int) -> int:
-    """Edit distance with transpositions; anything above `limit` may be reported as `limit + 1`."""
-    if len(a) > 64 or len(b) > 64:
-        return limit + 1
-    before_last: list[int] = []
-    last = list(range(len(b) + 1))
-    for i, ca in enumerate(a, 1):
-        row = [i]
-        for j, cb in enumerate(b, 1):
-            cost = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (ca != cb))
-            if i > 1 and j > 1 and ca == b[j - 2] and a[i - 2] == cb:
-                cost = min(cost, before_last[j - 2] + 1)
-            row.append(cost)
-        if min(row) > limit:
-            return limit + 1
-        before_last, last = last, row
-    return last[-1]
+    # `Dok` is near enough to `Doc`, and `nmae` to `name`, but `select` is not to `delete`.
+    enough = 0.6 if len(name) <= 3 else 0.7
+    # What is compared with the others is the second sequence: only that one is prepared once.
+    matcher = SequenceMatcher(b=name.casefold(), autojunk=False)
+    scored = [(enough, "")]
+    for candidate in islice(candidates, _MAX_HINT_NAMES):
+        if candidate != name and len(candidate) + len(name) <= _LONGEST_HINT:
+            matcher.set_seq1(candidate.casefold())
+            if min(matcher.real_quick_ratio(), matcher.quick_ratio()) >= enough:
+                scored.append((matcher.ratio(), candidate))
+    best = max(ratio for ratio, _ in scored)
+    return sorted(near for ratio, near in scored if near and ratio == best)[:most]
 
 
 def _window(line: str, start: int, length: int) -> tuple[str, int, int]:

@@ -6,7 +6,7 @@
     │   └── QueryError            a `.gq` query, or a value for one of its parameters, is wrong
     ├── ValidationError       data breaks the schema's rules; lists every violation
     │   └── LoadError             an input has faults; lists them with file and line
-    ├── ConflictError         another writer got there first; nothing was changed
+    ├── ConflictError         another writer was faster; nothing was changed
     │   ├── KeyConflict           a strict insert met an existing id
     │   ├── ReadSetConflict       what the operation read has changed since
     │   └── MergeConflicts        two branches disagree; lists every conflict
@@ -46,6 +46,8 @@ class OmnigraphError(Exception):
 
     default_code: ClassVar[str] = "error"
     exit_code: ClassVar[int] = 1
+    #: The attributes of its own that `to_dict` contains, in their order.
+    _details: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, message: str, *, code: str | None = None) -> None:
         super().__init__(message)
@@ -54,13 +56,21 @@ class OmnigraphError(Exception):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the error as plain JSON-ready values."""
-        return {"error": type(self).__name__, "code": self.code, "message": self.message}
+        details = {name: _plain(getattr(self, name)) for name in self._details}
+        return {"error": type(self).__name__, "code": self.code, "message": self.message, **details}
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, tuple):
+        return value
+    return [item.to_dict() if hasattr(item, "to_dict") else item for item in value]
 
 
 class SourceError(OmnigraphError):
     """Text that does not compile. `diagnostics` has every error, in the order of places."""
 
     default_code = "source_error"
+    _details = ("diagnostics",)
 
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
         errors = tuple(d for d in diagnostics if d.severity == "error")
@@ -85,13 +95,8 @@ class SourceError(OmnigraphError):
         return self.diagnostics[0].column
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the error as plain JSON-ready values."""
-        return {
-            "error": type(self).__name__,
-            "code": self.code,
-            "message": self.diagnostics[0].message,
-            "diagnostics": [d.to_dict() for d in self.diagnostics],
-        }
+        """Return the error as plain JSON-ready values; the message is that of the first one."""
+        return {**super().to_dict(), "message": self.diagnostics[0].message}
 
 
 class SchemaError(SourceError):
@@ -107,7 +112,7 @@ class QueryError(SourceError):
 
 
 class Violation(Struct, frozen=True):
-    """One rule that one value breaks, whichever writer reports it.
+    """One rule that one value breaks, whatever has checked it.
 
     Attributes:
         type: The node or edge type; None for a line that does not say one.
@@ -116,7 +121,7 @@ class Violation(Struct, frozen=True):
         value: The value.
         rule: A short word for the rule, such as `type`, `enum` or `end`.
         message: Where it is, what is wrong, and what would be right.
-        file: Of a load, the file, as it was given; None for rows that come from no file.
+        file: Of a load, the file, as the caller named it; None for rows that come from no file.
         line: Of a load, the line, or the row of a table, from 1 on.
         other: The id of the row that has the value already, if another one has.
     """
@@ -159,6 +164,7 @@ class ValidationError(OmnigraphError):
     """
 
     default_code = "validation_failed"
+    _details: ClassVar[tuple[str, ...]] = ("total", "violations")
 
     def __init__(self, violations: Sequence[Violation], *, total: int | None = None) -> None:
         self.violations = tuple(violations)
@@ -171,14 +177,6 @@ class ValidationError(OmnigraphError):
             f"{self.total} violation{plural} of the schema's rules:", self.violations, self.total
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the error as plain JSON-ready values."""
-        return {
-            **super().to_dict(),
-            "total": self.total,
-            "violations": [v.to_dict() for v in self.violations],
-        }
-
 
 class LoadError(ValidationError):
     """An input has faults; nothing was written.
@@ -189,6 +187,7 @@ class LoadError(ValidationError):
     """
 
     default_code = "load_failed"
+    _details = ("total", "violations", "totals")
 
     def __init__(self, violations: Sequence[Violation], totals: Mapping[str, int]) -> None:
         self.totals = dict(sorted(totals.items()))
@@ -199,10 +198,6 @@ class LoadError(ValidationError):
         head = f"the input has {self.total:,} fault{'' if self.total == 1 else 's'} ({kinds})"
         return _listed(head, self.violations[:10], self.total) + "\nnothing was written"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the error as plain values."""
-        return {**super().to_dict(), "totals": self.totals}
-
 
 def _listed(head: str, violations: Sequence[Violation], total: int) -> str:
     lines = [head, *(f"  {violation}" for violation in violations)]
@@ -212,7 +207,7 @@ def _listed(head: str, violations: Sequence[Violation], total: int) -> str:
 
 
 class ConflictError(OmnigraphError):
-    """Another writer got there first; nothing was changed."""
+    """Another writer was faster; nothing was changed."""
 
     default_code = "conflict"
     exit_code = 3
@@ -227,6 +222,7 @@ class KeyConflict(ConflictError):
     """
 
     default_code = "key_conflict"
+    _details = ("total", "violations")
 
     def __init__(self, violations: Sequence[Violation], *, total: int | None = None) -> None:
         self.violations = tuple(violations)
@@ -240,47 +236,34 @@ class KeyConflict(ConflictError):
         """The ids of the first of them."""
         return tuple(v.id for v in self.violations if v.id is not None)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the error as plain JSON-ready values."""
-        return {
-            **super().to_dict(),
-            "total": self.total,
-            "violations": [v.to_dict() for v in self.violations],
-        }
-
 
 class ReadSetConflict(ConflictError):
     """What the operation read has changed since; run it again on the new state."""
 
     default_code = "read_set_conflict"
+    _details = ("changed",)
 
     def __init__(self, message: str, *, changed: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.changed = tuple(changed)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the error as plain JSON-ready values."""
-        return {**super().to_dict(), "changed": list(self.changed)}
 
 
 class MergeConflicts(ConflictError):
     """Two branches disagree. `conflicts` lists every place."""
 
     default_code = "merge_conflicts"
+    _details = ("conflicts",)
 
     def __init__(self, message: str, *, conflicts: Sequence[Any]) -> None:
         super().__init__(message)
         self.conflicts = tuple(conflicts)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the error as plain JSON-ready values."""
-        return {**super().to_dict(), "conflicts": [c.to_dict() for c in self.conflicts]}
 
 
 class PreconditionFailed(OmnigraphError):
     """The branch is not at the commit the caller named; nothing was changed."""
 
     default_code = "precondition_failed"
+    _details = ("expected", "actual")
     exit_code = 4
 
     def __init__(self, message: str, *, expected: str | None, actual: str | None) -> None:
@@ -288,23 +271,16 @@ class PreconditionFailed(OmnigraphError):
         self.expected = expected
         self.actual = actual
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the error as plain JSON-ready values."""
-        return {**super().to_dict(), "expected": self.expected, "actual": self.actual}
-
 
 class RecoveryRequired(OmnigraphError):
     """An interrupted write could not be resolved without a person."""
 
     default_code = "recovery_required"
+    _details = ("operation_id",)
 
     def __init__(self, message: str, *, operation_id: str | None = None) -> None:
         super().__init__(message)
         self.operation_id = operation_id
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the error as plain JSON-ready values."""
-        return {**super().to_dict(), "operation_id": self.operation_id}
 
 
 class NotFound(OmnigraphError):
@@ -329,15 +305,12 @@ class ResourceLimit(OmnigraphError):
     """A memory, time or size budget is used up."""
 
     default_code = "resource_limit"
+    _details = ("resource", "limit")
 
     def __init__(self, message: str, *, resource: str, limit: int | float) -> None:
         super().__init__(message)
         self.resource = resource
         self.limit = limit
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the error as plain JSON-ready values."""
-        return {**super().to_dict(), "resource": self.resource, "limit": self.limit}
 
 
 class PolicyDenied(OmnigraphError):
@@ -350,14 +323,11 @@ class StorageError(OmnigraphError):
     """The disk or the object store failed, or holds something unreadable."""
 
     default_code = "storage_error"
+    _details = ("transient",)
 
     def __init__(self, message: str, *, transient: bool = False) -> None:
         super().__init__(message)
         self.transient = transient
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the error as plain JSON-ready values."""
-        return {**super().to_dict(), "transient": self.transient}
 
 
 class EmbeddingError(OmnigraphError):
@@ -367,15 +337,12 @@ class EmbeddingError(OmnigraphError):
     """
 
     default_code = "embedding_failed"
+    _details = ("transient", "status")
 
     def __init__(self, message: str, *, transient: bool = False, status: int | None = None) -> None:
         super().__init__(message)
         self.transient = transient
         self.status = status
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the error as plain JSON-ready values."""
-        return {**super().to_dict(), "transient": self.transient, "status": self.status}
 
 
 class UpgradeRequired(OmnigraphError):

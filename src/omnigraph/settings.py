@@ -96,7 +96,7 @@ class _Declared(Struct, frozen=True):
     secret: bool
 
 
-#: The declarations of `_setting`, in the order of the fields of `Settings`.
+#: The arguments of `_setting`, in the order of the fields of `Settings`.
 _DECLARED: list[_Declared] = []
 
 
@@ -123,7 +123,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     Attributes:
         debug: Show tracebacks of errors on the command line.
         query_cache_size: How many compiled query files to keep in memory.
-        schema: Schema file for commands without `--schema`.
+        schema: Schema file for commands that name none.
         store: The graph for commands that name none.
         lock_wait_seconds: How long a write waits for the effect lock.
         lease_seconds: How long a lease on an object store outlives its holder.
@@ -157,7 +157,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         "OMNIGRAPH_SCHEMA",
         None,
         _path,
-        "Schema file for `lint`, `explain`, `schema show` and `init` when `--schema` is not given.",
+        "Schema file for `lint`, `explain`, `schema show` and `init` without `--schema`.",
     )
     store: str | None = _setting(
         "OMNIGRAPH_STORE",

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from omnigraph.compute.evaluate import Columns, Given
+from omnigraph.compute.evaluate import Bindings, Columns
 from omnigraph.language.query.expressions import (
     Arithmetic,
     Checked,
@@ -32,7 +32,7 @@ from omnigraph.language.types import F64, FLOATS, I64, INTEGER_BOUNDS, U64, Scal
 from tests.compute.reference import single
 
 NOW = dt.datetime(2026, 7, 1, 12, 30, 0, 123_000, dt.UTC)
-GIVEN = Given({}, NOW)
+GIVEN = Bindings({}, NOW)
 
 _EDGES = [
     *range(-2, 4), -(1 << 31), (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 53) - 1,
@@ -261,15 +261,15 @@ class Drawn:
 
 
 @st.composite
-def conditions(draw: Any, *, against_values: bool = False) -> tuple[Checked, Given]:
+def conditions(draw: Any, *, against_values: bool = False) -> tuple[Checked, Bindings]:
     """A condition, and what it is given."""
     drawn = Drawn(draw, against_values=against_values)
     condition = drawn.condition(2)
-    return condition, Given(drawn.parameters, NOW)
+    return condition, Bindings(drawn.parameters, NOW)
 
 
 @st.composite
-def values(draw: Any) -> tuple[Checked, Given]:
+def values(draw: Any) -> tuple[Checked, Bindings]:
     """An expression of any type, and what it is given."""
     drawn = Drawn(draw)
     scalar = drawn.choose(POOLS)
@@ -280,4 +280,4 @@ def values(draw: Any) -> tuple[Checked, Given]:
         made = drawn.lists(scalar, same=True)
     else:
         made = drawn.leaf()
-    return made, Given(drawn.parameters, NOW)
+    return made, Bindings(drawn.parameters, NOW)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from omnigraph.compute.evaluate import Given
+from omnigraph.compute.evaluate import Bindings
 from omnigraph.language.query.expressions import (
     Arithmetic,
     Checked,
@@ -35,7 +35,7 @@ def single(number: float) -> float:
     return ctypes.c_float(number).value
 
 
-def compute(expression: Checked, row: Mapping[str, Any], given: Given) -> Any:
+def compute(expression: Checked, row: Mapping[str, Any], given: Bindings) -> Any:
     """The value of an expression in one row; None is null."""
     match expression:
         case Constant(value, type):
@@ -113,7 +113,7 @@ def _arithmetic(operator: str, a: Any, b: Any, type: ValueType) -> Any:
     return _fit(result, type)
 
 
-def _compare(expression: Compare, row: Mapping[str, Any], given: Given) -> Any:
+def _compare(expression: Compare, row: Mapping[str, Any], given: Bindings) -> Any:
     operator, left, right = expression.operator, expression.left, expression.right
     assert left.type is not None and right.type is not None
     if operator == "contains" and left.type.is_list:

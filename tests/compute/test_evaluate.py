@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.compute import texts
-from omnigraph.compute.evaluate import ComputeFault, Given, evaluate, fit, matches, value
+from omnigraph.compute.evaluate import Bindings, ComputeFault, evaluate, fit, matches, value
 from omnigraph.language.query.expressions import (
     Aggregate,
     Arithmetic,
@@ -109,7 +109,7 @@ def test_only_what_is_true_matches():
     assert matches(a, lambda _: array, 3, GIVEN).to_pylist() == [True, False, False]
     assert matches(Not(a), lambda _: array, 3, GIVEN).to_pylist() == [False, True, False]
     unknown = Parameter("p", BOOL.as_nullable())
-    got = matches(unknown, lambda _: array, 3, Given({"p": None}, NOW))
+    got = matches(unknown, lambda _: array, 3, Bindings({"p": None}, NOW))
     assert got.to_pylist() == [False, False, False]
 
 
@@ -155,7 +155,7 @@ def test_an_f32_column_compares_with_a_known_float_as_f32():
 
 
 def test_known_floats_compare_as_f64():
-    given = Given({"w": 0.1, "ws": [0.1]}, NOW)
+    given = Bindings({"w": 0.1, "ws": [0.1]}, NOW)
     assert value(Compare("=", Parameter("w", F32), const(0.1)), given) is False
     many = Parameter("ws", ValueType(Scalar.F32, is_list=True))
     assert value(Compare("contains", many, const(0.1)), given) is False
@@ -231,13 +231,13 @@ def test_membership_in_a_known_list():
     empty = Constant([], ValueType(Scalar.STRING, is_list=True))
     assert run(Compare("in", a, empty), a=data) == [False, False, None]
     assert run(Compare("in", column("n", "I64"), empty), n=("I64", [1, None])) == [False, None]
-    given = Given({"p": ["y"]}, NOW)
+    given = Bindings({"p": ["y"]}, NOW)
     assert run(Compare("in", a, Parameter("p", t("[String]"))), given, a=data) == [
         False,
         True,
         None,
     ]
-    unknown = Given({"p": None}, NOW)
+    unknown = Bindings({"p": None}, NOW)
     assert run(Compare("in", a, Parameter("p", t("[String]"))), unknown, a=data) == [None] * 3
 
 
@@ -373,7 +373,7 @@ def test_values_are_fitted_into_a_narrower_type():
 
 
 def test_a_value_alone_is_plain():
-    given = Given({"w": 0.1, "blob": b"x"}, NOW)
+    given = Bindings({"w": 0.1, "blob": b"x"}, NOW)
     assert value(const("x"), given) == "x"
     assert value(const(None), given) is None
     assert value(Constant([1, 2.5], ValueType(Scalar.F64, is_list=True)), given) == [1.0, 2.5]
@@ -403,14 +403,14 @@ def test_a_value_alone_has_no_columns():
 )
 @pytest.mark.parametrize("rows", [0, 3])
 def test_a_parameter_is_repeated_for_each_row(plain, type, rows):
-    made = evaluate(Parameter("p", type), lambda _: None, rows, Given({"p": plain}, NOW))
+    made = evaluate(Parameter("p", type), lambda _: None, rows, Bindings({"p": plain}, NOW))
     assert made.type == arrow_type(type)
     assert made.to_pylist() == [plain] * rows
 
 
 @pytest.mark.parametrize("plain,field", [(b"x", "data"), ("s3://b/x", "uri")])
 def test_a_blob_becomes_its_storage_form(plain, field):
-    given = Given({"p": plain}, NOW)
+    given = Bindings({"p": plain}, NOW)
     made = evaluate(Parameter("p", ValueType(Scalar.BLOB)), lambda _: None, 1, given)
     assert made.to_pylist()[0] == {
         "data": None,

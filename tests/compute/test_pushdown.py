@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from omnigraph.compute.evaluate import ComputeFault, Given, matches
+from omnigraph.compute.evaluate import Bindings, ComputeFault, matches
 from omnigraph.compute.pushdown import Pushed, push_down
 from omnigraph.language.query.expressions import (
     Arithmetic,
@@ -113,17 +113,17 @@ def test_a_membership_in_values_is_pushed():
     assert pushed(Compare("in", AGE, members)) == ("`age` in (1, 2)", True)
     assert pushed(Not(Compare("in", AGE, members))) == ("not (`age` in (1, 2))", True)
     nothing = Parameter("p", ValueType(Scalar.I64, is_list=True))
-    given = Given({"p": []}, NOW)
+    given = Bindings({"p": []}, NOW)
     assert pushed(Compare("in", AGE, nothing), given) == ("false", True)
     assert pushed(Not(Compare("in", AGE, nothing)), given) == ("`age` is not null", True)
     written = ListOf((Parameter("a", I64), const(2)), ValueType(Scalar.I64, is_list=True))
-    either = pushed(Compare("in", AGE, written), Given({"a": 1}, NOW))
+    either = pushed(Compare("in", AGE, written), Bindings({"a": 1}, NOW))
     assert either == ("(`age` = 1) or (`age` = 2)", True)
 
 
 def test_null_matches_nothing_even_under_not():
     unknown = Compare("=", NAME, Parameter("p", STRING.as_nullable()))
-    given = Given({"p": None}, NOW)
+    given = Bindings({"p": None}, NOW)
     assert pushed(unknown, given) == ("false", True)
     assert pushed(Not(unknown), given) == ("false", True)
     some = Logic("or", (unknown, is_(AGE, 3)))
@@ -220,7 +220,7 @@ def datasets(data, tmp_path_factory):
     return made
 
 
-def agree(condition: Checked, given_: Given, data: pa.Table, datasets: list) -> Pushed | None:
+def agree(condition: Checked, given_: Bindings, data: pa.Table, datasets: list) -> Pushed | None:
     """Check that Lance's rows contain those that match, or are the same."""
     try:
         made = push_down(condition, given_, name_of)
@@ -256,7 +256,7 @@ def test_null_is_in_neither_of_two_lists(data, datasets):
     column = Column("i64", COLUMNS["i64"])
     lists = [Constant([number], ValueType(Scalar.I64, is_list=True)) for number in (1, 2)]
     either = Logic("and", tuple(Compare("in", column, known) for known in lists))
-    made = agree(Not(either), Given({}, NOW), data, datasets)
+    made = agree(Not(either), Bindings({}, NOW), data, datasets)
     assert made is not None and not made.exact
 
 

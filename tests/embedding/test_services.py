@@ -126,7 +126,7 @@ def test_a_service_of_ones_own_needs_no_key(start):
     assert "authorization" not in service.asked[0].headers
 
 
-def test_gemini_is_told_what_the_vectors_are_for(start):
+def test_gemini_gets_the_purpose_of_the_vectors(start):
     service = start(lambda asked, n: gemini_vectors([one_hot(0, 4)] * len(texts_of(asked))))
     settings = Settings(embed_provider="gemini", embed_url=service.url, embed_api_key=KEY)
     made = embedder_of(settings)
@@ -169,7 +169,7 @@ def test_long_texts_go_in_smaller_requests(provider, good, start):
     assert [len(texts_of(asked)) for asked in service.asked] == [2, 2, 1]
 
 
-def test_a_server_that_refuses_to_be_told_the_size_is_asked_without(start):
+def test_a_server_that_refuses_a_size_is_asked_without(start):
     def answer(asked: Asked, number: int) -> Answer:
         if "dimensions" in asked.body:
             message = "Model does not support matryoshka representation"
@@ -220,11 +220,11 @@ def test_the_service_says_how_long_to_wait(provider, good, start):
     assert service.asked[1].time - service.asked[0].time >= 0.3
 
 
-def test_a_wait_may_be_told_as_a_moment():
+def test_a_wait_may_be_a_date():
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
-    assert 25 < (service_module._retry_after(later) or 0) <= 30
+    assert 25 < service_module._retry_after(later) <= 30
     assert service_module._retry_after("Wed, 21 Oct 2015 07:28:00 GMT") == 0
-    assert service_module._retry_after("soon") is None
+    assert service_module._retry_after("soon") == 0
 
 
 def test_a_wait_that_is_too_long_is_not_waited(provider, start):
@@ -278,6 +278,22 @@ def test_a_service_that_is_not_there(provider):
     error = failed(embedder(provider, url, pause=0.001))
     assert "cannot be reached (Connection refused), 5 times; try again later" in error.message
     assert error.transient
+
+
+@pytest.mark.parametrize("proxy", ["nonsense://host:1", "http://[::1", "socks5://host:1"])
+def test_a_proxy_that_cannot_be_used_is_an_error(provider, monkeypatch, proxy):
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    with pytest.raises(UsageError, match=r"cannot be asked: .*; check OMNIGRAPH_EMBED_URL, and"):
+        embedder(provider, "https://host/v1").embed(["a"], 4)
+
+
+def test_requests_go_through_a_proxy(provider, good, start, monkeypatch):
+    proxy = start(good)
+    monkeypatch.setenv("HTTP_PROXY", proxy.url)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    embedder(provider, "http://nowhere.invalid/v1").embed(["a"], 4)
+    assert proxy.asked[0].path.startswith("http://nowhere.invalid/v1/")
 
 
 # --- time ---

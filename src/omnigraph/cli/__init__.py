@@ -28,10 +28,10 @@ _LOOK_FOR_GARBAGE = 50_000
 #: Verb → where its command is, and the line about it in `omnigraph --help`.
 VERBS = {
     "init": ("omnigraph.cli.init:init", "Create a graph."),
-    "query": ("omnigraph.cli.query:query", "Run a query and show what it gives."),
+    "query": ("omnigraph.cli.query:query", "Run a query and show its answer."),
     "mutate": ("omnigraph.cli.mutate:mutate", "Insert, update or delete, in one commit."),
     "load": ("omnigraph.cli.load:load", "Load files, in one commit or not at all."),
-    "ingest": ("omnigraph.cli.load:ingest", "Load files into a branch, made if need be."),
+    "ingest": ("omnigraph.cli.load:ingest", "Load files into a branch, created if need be."),
     "embed": ("omnigraph.cli.embed:embed", "Make the vectors that are missing, in one commit."),
     "export": ("omnigraph.cli.export:export", "Write all nodes and edges to files."),
     "snapshot": ("omnigraph.cli.snapshot:snapshot", "Show the tables of a branch or commit."),
@@ -91,8 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         # Nothing that is loaded at the start is ever garbage, and looking for some takes a while.
         gc.set_threshold(_LOOK_FOR_GARBAGE)
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    options = given[: given.index("--")] if "--" in given else given
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    options = words[: words.index("--")] if "--" in words else words
     output = Output(json="--json" in options)
     try:
         debug = Settings.from_env().debug or "--debug" in options
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         output.error(error)
         return error.exit_code
     try:
-        code = cli.main(given, prog_name="omnigraph", standalone_mode=False)
+        code = cli.main(words, prog_name="omnigraph", standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
         return code if isinstance(code, int) else 0

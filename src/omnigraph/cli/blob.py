@@ -124,7 +124,7 @@ def stat(
     at: str | None,
     as_json: bool,
 ) -> None:
-    """Show the size of a Blob value and where it is kept.
+    """Show the size of a Blob value and where it is stored.
 
     Reads nothing of the value itself.
     """
@@ -133,16 +133,16 @@ def stat(
     check_state(branch, commit, at)
     with reading(place) as graph:
         state = state_to_read(graph, branch, commit, at)
-        found = graph.stat_blob(_kind(graph, type), type, id, property, **state)
+        info = graph.stat_blob(_kind(graph, type), type, id, property, **state)
     if output.json:
-        output.data(found.to_dict())
+        output.data(info.to_dict())
         return
     about = [
-        ("type", found.type),
-        ("id", found.id),
-        ("property", found.property),
-        ("size", counted(found.size, "byte")),
-        ("kept", "in the graph" if found.uri is None else f"outside, at {found.uri}"),
+        ("type", info.type),
+        ("id", info.id),
+        ("property", info.property),
+        ("size", counted(info.size, "byte")),
+        ("stored", "in the graph" if info.uri is None else f"outside, at {info.uri}"),
     ]
     output.result(columns([(name, one_line(text)) for name, text in about]))
 

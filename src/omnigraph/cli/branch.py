@@ -53,11 +53,11 @@ def create(words: tuple[str, ...], store: str | None, source: str, as_json: bool
     output = Output(json=as_json)
     place, name = graph_and(words, store, "NAME")
     with writing(place, output, f"branch {name}") as graph:
-        made = graph.branches.create(name, source=source)
+        new = graph.branches.create(name, source=source)
     if output.json:
-        output.data(made.to_dict())
+        output.data(new.to_dict())
     else:
-        output.result(f"created branch {made.name} from {made.parent}, at commit {made.head}")
+        output.result(f"created branch {new.name} from {new.parent}, at commit {new.head}")
 
 
 @branch.command(
@@ -74,12 +74,12 @@ def list_branches(words: tuple[str, ...], store: str | None, as_json: bool) -> N
     output = Output(json=as_json)
     (place,) = graph_and(words, store)
     with reading(place) as graph:
-        found = graph.branches.list()
+        branches = graph.branches.list()
     if output.json:
-        output.data([b.to_dict() for b in found])
+        output.data([b.to_dict() for b in branches])
         return
-    rows = [[b.name, b.head or "", b.parent or ""] for b in found]
-    output.table(table(["branch", "head", "made from"], rows))
+    rows = [[b.name, b.head or "", b.parent or ""] for b in branches]
+    output.table(table(["branch", "head", "created from"], rows))
 
 
 @branch.command(
@@ -104,7 +104,7 @@ def merge(
     into: str,
     delete_branch: bool,
     as_json: bool,
-    **given: Any,
+    **flags: Any,
 ) -> int:
     """Merge a branch into another one, in one commit.
 
@@ -122,7 +122,7 @@ def merge(
             raise UsageError(f"--delete-branch: {source} is a commit, no branch; leave it out")
         return graph.merge(source, into=into, **options)
 
-    return MergeCall(output, source, into, given, delete=delete_branch).run(place, call)
+    return MergeCall(output, source, into, flags, delete=delete_branch).run(place, call)
 
 
 @branch.command(
@@ -137,8 +137,8 @@ Examples:
 def delete(words: tuple[str, ...], store: str | None, yes: bool, as_json: bool) -> int:
     """Delete a branch.
 
-    Shows what would be lost and asks. When nobody can be asked, as in a script,
-    pass --yes. A branch that others were made from cannot be deleted.
+    Shows what would be lost and asks. Where nobody can answer, as in a script,
+    pass --yes. A branch that others were created from cannot be deleted.
     """
     output = Output(json=as_json)
     place, name = graph_and(words, store, "NAME")

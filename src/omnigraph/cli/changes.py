@@ -70,7 +70,7 @@ Examples:
 @graph_arguments()
 @_feed_options
 @click.option("--from-start", is_flag=True, help="Begin with the first commit.")
-@click.option("--from-now", is_flag=True, help="Begin with the next commit that is made.")
+@click.option("--from-now", is_flag=True, help="Begin with the next commit.")
 @click.option("--after", metavar="COMMIT", help="Begin after this commit, by its id or tag.")
 @click.option("--cursor", metavar="TEXT|@FILE", help="Go on from here.")
 @click.option(
@@ -139,7 +139,7 @@ def poll(
             except GapError as error:
                 error.message += "\n`omnigraph changes baseline` takes it"
                 raise
-            # Somebody who follows is not told again and again that there is nothing.
+            # With --follow, an empty page is not reported again and again.
             if page.commits or not follow:
                 _print_page(output, page, chosen, cursor_file)
             if position.get("cursor") != page.cursor:
@@ -183,18 +183,18 @@ def baseline(
     (place,) = graph_and(words, store)
     chosen = _format(format, as_json)
     with reading(place) as graph:
-        found = graph.baseline(branch, kinds=kinds or None, types=types or None)
-        end = {"commit": found.commit.id, "cursor": found.cursor}
+        entities = graph.baseline(branch, kinds=kinds or None, types=types or None)
+        end = {"commit": entities.commit.id, "cursor": entities.cursor}
         if chosen == "json":
-            output.object_with_list(end, "changes", (change.to_dict() for change in found))
+            output.object_with_list(end, "changes", (change.to_dict() for change in entities))
         elif chosen == "jsonl":
-            for change in found:
+            for change in entities:
                 print_json_line(output, change.to_dict())
             print_json_line(output, end)
         else:
-            print_changes(output, found, terminal_look())
-            output.note(f"\ncommit {found.commit.id}\ncursor {found.cursor}")
-    _keep(cursor_file, found.cursor)
+            print_changes(output, entities, terminal_look())
+            output.note(f"\ncommit {entities.commit.id}\ncursor {entities.cursor}")
+    _keep(cursor_file, entities.cursor)
 
 
 def _format(format: str | None, as_json: bool) -> str:
@@ -220,25 +220,25 @@ def _position(
         "--after": None if after is None else {"start": f"after:{after}"},
         "--cursor": None if cursor is None else {"cursor": _cursor(cursor)},
     }
-    given = {name: value for name, value in starts.items() if value is not None}
-    if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)} contradict each other; pass one of them")
+    chosen = {name: value for name, value in starts.items() if value is not None}
+    if len(chosen) > 1:
+        raise UsageError(f"{' and '.join(chosen)} contradict each other; pass one of them")
     if cursor_file is not None:
         if cursor is not None:
             raise UsageError("pass --cursor or --cursor-file, not both")
         if os.path.exists(cursor_file):
             return {"cursor": _read_cursor(cursor_file)}
-    if not given:
+    if not chosen:
         missing = "" if cursor_file is None else f"{cursor_file} is not there yet; "
         raise UsageError(
             f"{missing}say where to begin: --from-start, --from-now, --after COMMIT or --cursor"
         )
-    (position,) = given.values()
+    (position,) = chosen.values()
     return position
 
 
-def _cursor(given: str) -> str:
-    return _read_cursor(given[1:]) if given.startswith("@") else given
+def _cursor(text: str) -> str:
+    return _read_cursor(text[1:]) if text.startswith("@") else text
 
 
 def _read_cursor(path: str) -> str:

@@ -187,14 +187,16 @@ def _head(change: EntityChange) -> Line:
 
 
 def _shown_values(change: EntityChange) -> list[tuple[str, Any]]:
-    """The values of what was inserted or deleted, without what its heading tells."""
+    """The values of what was inserted or deleted, without what its heading shows."""
     values = change.after or change.before or {}
-    told = {change.id} if change.kind == "node" else set()
+    in_heading = {change.id} if change.kind == "node" else set()
     ends = _ENDS if change.kind == "edge" else ()
     return [
         (name, value)
         for name, value in values.items()
-        if value is not None and name not in ends and not (isinstance(value, str) and value in told)
+        if value is not None
+        and name not in ends
+        and not (isinstance(value, str) and value in in_heading)
     ]
 
 
@@ -292,14 +294,14 @@ def _halves(before: Any, after: Any, half: int, look: Look) -> tuple[Line, Line]
 
 def _with_commas(parts: Sequence[Part]) -> list[Part]:
     """Parts of one side of a list, without the commas around elements of the other."""
-    found: list[Part] = []
+    kept_parts: list[Part] = []
     for part in parts:
-        if part.text == ", " and (not found or found[-1].text in ("[", ", ")):
+        if part.text == ", " and (not kept_parts or kept_parts[-1].text in ("[", ", ")):
             continue
-        if part.text == "]" and found and found[-1].text == ", ":
-            found.pop()
-        found.append(part)
-    return found
+        if part.text == "]" and kept_parts and kept_parts[-1].text == ", ":
+            kept_parts.pop()
+        kept_parts.append(part)
+    return kept_parts
 
 
 def _one_half(change: EntityChange, value: Any, half: int, look: Look) -> tuple[Line, Line]:

@@ -28,19 +28,19 @@ def check(words: tuple[str, ...], store: str | None, as_json: bool) -> int:
     output = Output(json=as_json)
     (place,) = graph_and(words, store)
     with reading(place) as graph:
-        found = graph.check()
+        result = graph.check()
     if output.json:
-        output.data({"ok": not found.problems, **found.to_dict()})
-        return int(bool(found.problems))
-    if found.problems:
-        rows = [[p.branch or "all", p.table or "", p.rule] for p in found.problems]
-        messages = [[p.message] for p in found.problems]
+        output.data({"ok": not result.problems, **result.to_dict()})
+        return int(bool(result.problems))
+    if result.problems:
+        rows = [[p.branch or "all", p.table or "", p.rule] for p in result.problems]
+        messages = [[p.message] for p in result.problems]
         output.table(table(["branch", "table", "rule"], rows, below=messages) + "\n")
-    checked = f"{counted(found.branches, 'branch')}, {counted(found.tables, 'table')} with"
-    checked += f" {counted(found.rows, 'row')} checked: "
-    if found.problems:
-        problems = counted(len(found.problems), "problem")
+    checked = f"{counted(result.branches, 'branch')}, {counted(result.tables, 'table')} with"
+    checked += f" {counted(result.rows, 'row')} checked: "
+    if result.problems:
+        problems = counted(len(result.problems), "problem")
         output.result(output.style(checked + problems, fg="red", bold=True))
     else:
         output.result(output.style(checked + "no problems", fg="green"))
-    return int(bool(found.problems))
+    return int(bool(result.problems))

@@ -46,49 +46,49 @@ def cleanup(
     output = Output(json=as_json)
     (place,) = graph_and(words, store)
     with writing(place, output, "leftovers") if confirm else reading(place) as graph:
-        found = graph.cleanup(confirm=confirm, leftovers_older_than=leftovers_older_than)
+        result = graph.cleanup(confirm=confirm, leftovers_older_than=leftovers_older_than)
     if output.json:
-        output.data(found.to_dict())
+        output.data(result.to_dict())
     else:
-        _show(output, found)
-    return int(bool(found.errors))
+        _show(output, result)
+    return int(bool(result.errors))
 
 
-def _show(output: Output, found: CleanupResult) -> None:
+def _show(output: Output, result: CleanupResult) -> None:
     from omnigraph.history.names import branch_of_fork
 
-    if found.places:
-        rows = [[p.place, f"{p.files:,}", size(p.bytes)] for p in found.places]
+    if result.places:
+        rows = [[p.place, f"{p.files:,}", size(p.bytes)] for p in result.places]
         forks = [
             [f"of deleted branches: {', '.join(map(branch_of_fork, p.forks))}"] * bool(p.forks)
-            for p in found.places
+            for p in result.places
         ]
         text = table(["place", "files", "size"], rows, right=("files", "size"), below=forks)
         output.table(text + "\n")
-    for place, message in found.errors.items():
+    for place, message in result.errors.items():
         output.note(f"{output.style('error', fg='red', bold=True)}: {place}: {message}")
-    if found.branches:
-        then = "" if found.confirmed else " then"
+    if result.branches:
+        then = "" if result.confirmed else " then"
         output.result(
             indented(
                 f"commits of deleted branches that cannot be read any more{then}:"
-                f" {', '.join(found.branches)}",
+                f" {', '.join(result.branches)}",
                 "",
             )
         )
-    if found.files or found.places or found.branches:
-        what = f"{counted(found.files, 'file')}, {size(found.bytes)}"
-        if found.confirmed:
+    if result.files or result.places or result.branches:
+        what = f"{counted(result.files, 'file')}, {size(result.bytes)}"
+        if result.confirmed:
             output.result(output.style(f"removed {what}", fg="green"))
         else:
             output.result(f"{what} to remove; run it again with --confirm to do so")
     else:
         output.result(output.style("nothing to remove", fg="green"))
-    if found.younger:
-        are = "is" if found.younger == 1 else "are"
+    if result.younger:
+        are = "is" if result.younger == 1 else "are"
         output.note(
             indented(
-                f"{counted(found.younger, 'more file')} {are} too young, or of a load that runs:"
+                f"{counted(result.younger, 'more file')} {are} too young, or of a load that runs:"
                 " left alone",
                 "",
             )

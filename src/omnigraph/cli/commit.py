@@ -50,21 +50,21 @@ def list_commits(
 ) -> None:
     """List the commits of a branch, newest first.
 
-    The commits before the branch was made belong to it too. Times are in UTC.
+    The commits before the branch was created belong to it, too. Times are in UTC.
     """
     output = Output(json=as_json)
     (place,) = graph_and(words, store)
     actor = None if condition is None else _actor(condition)
     with reading(place) as graph:
-        found = graph.commits(branch, actor=actor, limit=limit)
+        commits = graph.commits(branch, actor=actor, limit=limit)
     if output.json:
-        output.data([c.to_dict() for c in found])
+        output.data([c.to_dict() for c in commits])
         return
-    if not found:
+    if not commits:
         output.note("no commits match")
         return
-    rows = [[c.id, moment(c.time), c.branch, c.actor or ""] for c in found]
-    messages = [[c.message] if c.message else [] for c in found]
+    rows = [[c.id, moment(c.time), c.branch, c.actor or ""] for c in commits]
+    messages = [[c.message] if c.message else [] for c in commits]
     output.table(table(["commit", "time (UTC)", "branch", "actor"], rows, below=messages))
 
 
@@ -91,23 +91,23 @@ def show(words: tuple[str, ...], store: str | None, as_json: bool) -> None:
     output = Output(json=as_json)
     place, id = graph_and(words, store, "COMMIT")
     with reading(place) as graph:
-        found = graph.commit(id)
-        tables = graph.snapshot(commit=found.id).tables
-    changed = [t for t in tables if t.identity in found.changes]
+        entry = graph.commit(id)
+        tables = graph.snapshot(commit=entry.id).tables
+    changed = [t for t in tables if t.identity in entry.changes]
     if output.json:
-        output.data({**found.to_dict(), "tables": [t.to_dict() for t in changed]})
+        output.data({**entry.to_dict(), "tables": [t.to_dict() for t in changed]})
         return
     about = [
-        ("commit", found.id),
-        ("parents", " ".join(found.parents) or "none"),
-        ("branch", found.branch),
-        ("actor", found.actor or "not given"),
-        ("time", f"{moment(found.time)} UTC"),
+        ("commit", entry.id),
+        ("parents", " ".join(entry.parents) or "none"),
+        ("branch", entry.branch),
+        ("actor", entry.actor or "unknown"),
+        ("time", f"{moment(entry.time)} UTC"),
     ]
-    if found.message:
-        about.append(("message", found.message))
-    if found.idempotency_key:
-        about.append(("key", found.idempotency_key))
+    if entry.message:
+        about.append(("message", entry.message))
+    if entry.idempotency_key:
+        about.append(("key", entry.idempotency_key))
     output.result(columns([(name, one_line(text)) for name, text in about]) + "\n")
     rows = [[t.key, f"{t.rows:,}", str(t.version)] for t in changed]
     output.table(table(["table", "rows", "version"], rows, right=("rows", "version")))
@@ -143,5 +143,5 @@ def changes(
     place, id = graph_and(words, store, "COMMIT")
     chosen = checked_format(format, as_json)
     with reading(place) as graph:
-        found = graph.commit_changes(id, kinds=kinds or None, types=types or None, ops=ops or None)
-        print_diff(output, found, chosen, limit=limit, full=full)
+        diff = graph.commit_changes(id, kinds=kinds or None, types=types or None, ops=ops or None)
+        print_diff(output, diff, chosen, limit=limit, full=full)

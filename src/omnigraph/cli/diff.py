@@ -36,7 +36,7 @@ def filter_options(function: _Function) -> _Function:
         metavar="OP",
         multiple=True,
         type=click.Choice(("insert", "update", "delete")),
-        help="Only insert, update or delete; may be given several times.",
+        help="Only insert, update or delete; may be repeated.",
     )(function)
     return kind_and_type_options(function)
 
@@ -48,7 +48,7 @@ def kind_and_type_options(function: _Function) -> _Function:
         "types",
         metavar="TYPE",
         multiple=True,
-        help="Only this node or edge type; may be given several times.",
+        help="Only this node or edge type; may be repeated.",
     )(function)
     return click.option(
         "--kind",
@@ -122,7 +122,7 @@ def diff(
     place, a, b = graph_and(words, store, "A", "B")
     chosen = checked_format(format, as_json)
     with reading(place) as graph:
-        found = graph.diff(
+        changes = graph.diff(
             a,
             b,
             kinds=kinds or None,
@@ -130,29 +130,29 @@ def diff(
             ops=ops or None,
             since_base=since_base,
         )
-        print_diff(output, found, chosen, limit=limit, full=full)
+        print_diff(output, changes, chosen, limit=limit, full=full)
 
 
 def checked_format(format: str | None, as_json: bool) -> str:
-    """Give the format, or refuse options that contradict each other."""
+    """Return the format, or refuse options that contradict each other."""
     if as_json and format not in (None, "summary"):
         raise UsageError(f"--json and --format {format} contradict each other; pass one of them")
     return format or ("json" if as_json else "inline")
 
 
-def print_diff(output: Output, found: Diff, format: str, *, limit: int | None, full: bool) -> None:
+def print_diff(output: Output, diff: Diff, format: str, *, limit: int | None, full: bool) -> None:
     """Print a difference: the summary, then the changes, as they are read."""
     if format == "jsonl":
-        for change in islice(found, limit or None):
+        for change in islice(diff, limit or None):
             print_json_line(output, change.to_dict())
         return
-    summary = found.summary()
+    summary = diff.summary()
     if output.json:
-        head = {"old": found.old, "new": found.new, **summary.to_dict()}
+        head = {"old": diff.old, "new": diff.new, **summary.to_dict()}
         if format == "summary":
             output.data(head)
         else:
-            changes = (change.to_dict() for change in islice(found, limit or None))
+            changes = (change.to_dict() for change in islice(diff, limit or None))
             output.object_with_list(head, "changes", changes)
         return
     from omnigraph.cli.changes_text import summary_lines
@@ -166,7 +166,7 @@ def print_diff(output: Output, found: Diff, format: str, *, limit: int | None, f
         return
     output.result("")
     most = _MOST_SHOWN if limit is None else limit
-    print_changes(output, islice(found, most or None), look, format)
+    print_changes(output, islice(diff, most or None), look, format)
     if most and total > most:
         output.result(f"\n… and {total - most:,} more; --limit 0 shows all")
 
@@ -196,7 +196,7 @@ def terminal_look(stream: IO[str] | None = None, *, full: bool = False, wide: bo
     """How changes look on this terminal, or in this pipe.
 
     Args:
-        stream: Where they are printed; stdout unless given.
+        stream: Where they are printed; stdout by default.
         full: Cut nothing.
         wide: Take all columns of a wide terminal.
     """

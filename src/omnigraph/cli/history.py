@@ -49,21 +49,21 @@ def history(
     output = Output(json=as_json)
     place, type, id = graph_and(words, store, "TYPE", "ID")
     with reading(place) as graph:
-        # One more than is shown: the version before tells what the last one has changed.
+        # One more than is shown: the version before shows what the last one has changed.
         most = limit if limit is None or output.json else limit + 1
-        found = graph.history(type, id, branch=branch, limit=most)
+        versions = graph.history(type, id, branch=branch, limit=most)
         kind: Literal["node", "edge"] = "edge" if type in graph.catalog.edges else "node"
     if output.json:
-        output.data([version.to_dict() for version in found])
+        output.data([version.to_dict() for version in versions])
         return
     look = terminal_look(full=full)
-    for number, version in enumerate(found[:limit]):
+    for number, version in enumerate(versions[:limit]):
         if number:
             output.result("")
-        older = found[number + 1] if number + 1 < len(found) else None
+        older = versions[number + 1] if number + 1 < len(versions) else None
         for line in _version_lines(version, _change(kind, type, id, version, older), look):
             output.result(line)
-    if limit is not None and len(found) > limit:
+    if limit is not None and len(versions) > limit:
         output.result("\n… and older ones; a greater --limit shows them")
 
 
@@ -105,24 +105,24 @@ def blame(words: tuple[str, ...], store: str | None, branch: str, as_json: bool)
     output = Output(json=as_json)
     place, type, id = graph_and(words, store, "TYPE", "ID")
     with reading(place) as graph:
-        found = graph.blame(type, id, branch=branch)
+        properties = graph.blame(type, id, branch=branch)
     if output.json:
-        output.data([each.to_dict() for each in found])
+        output.data([each.to_dict() for each in properties])
     else:
-        output.table(_blame_table(found))
+        output.table(_blame_table(properties))
 
 
-def _blame_table(found: list[BlamedProperty]) -> str:
+def _blame_table(properties: list[BlamedProperty]) -> str:
     from omnigraph.cli.values_text import value_text
     from omnigraph.results.terminal import cut
 
     rows = [
         [each.property, "", each.commit.id, f"{each.commit.time:%Y-%m-%d}", each.commit.actor or ""]
-        for each in found
+        for each in properties
     ]
     head = ["property", "value", "commit", "time", "actor"]
     others = [max(len(name), *(len(row[i]) for row in rows)) for i, name in enumerate(head)]
     room = max(_LEAST_VALUE, width() - sum(others) + len("value") - 2 * (len(head) - 1))
-    for row, each in zip(rows, found, strict=True):
+    for row, each in zip(rows, properties, strict=True):
         row[1] = cut(one_line(value_text(each.value, 2 * room)), room)
     return table(head, rows)

@@ -56,12 +56,12 @@ def lint(
     diagnostics: list[Diagnostic] = []
     compiled: tuple[CompiledQuery, ...] = ()
     if schema is not None:
-        found = lint_texts(
+        result = lint_texts(
             schema.text, [(path, texts[path]) for path in queries], schema_path=schema.path
         )
-        diagnostics += found.diagnostics
-        compiled = found.queries
-        if found.catalog is None and queries:
+        diagnostics += result.diagnostics
+        compiled = result.queries
+        if result.catalog is None and queries:
             output.note("The schema has errors, so the queries were not checked.")
     for path in others:
         diagnostics += lint_texts(texts[path], [], schema_path=path).diagnostics
@@ -90,8 +90,8 @@ def _summary(output: Output, errors: int, warnings: int, files: int) -> str:
     checked = f"{counted(files, 'file')} checked"
     if not errors and not warnings:
         return output.style(f"{checked}: no errors, no warnings", fg="green")
-    found = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
-    return output.style(f"{checked}: {found}", fg="red" if errors else "yellow", bold=True)
+    counts = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
+    return output.style(f"{checked}: {counts}", fg="red" if errors else "yellow", bold=True)
 
 
 def _graph_first(files: tuple[str, ...], store: str | None) -> tuple[str | None, tuple[str, ...]]:

@@ -80,8 +80,8 @@ def merge_options(function: _Function) -> _Function:
             "--resolutions",
             metavar="FILE",
             multiple=True,
-            help="How single conflicts are settled, as --write-conflicts makes it; may be given"
-            " several times.",
+            help="How single conflicts are settled, as --write-conflicts makes it; may be"
+            " repeated.",
         ),
         click.option(
             "--write-conflicts",
@@ -90,8 +90,8 @@ def merge_options(function: _Function) -> _Function:
         ),
         click.option("--dry-run", is_flag=True, help="Tell what would happen; write nothing."),
         *engine_options(),
-        click.option("--as", "actor", metavar="ACTOR", help="Who merges; kept in the commit."),
-        click.option("--message", "-m", metavar="TEXT", help="What for; kept in the commit."),
+        click.option("--as", "actor", metavar="ACTOR", help="Who merges; recorded in the commit."),
+        click.option("--message", "-m", metavar="TEXT", help="What for; recorded in the commit."),
         click.option(
             "--if-commit", metavar="COMMIT", help="Write only if the branch is at this commit."
         ),
@@ -112,7 +112,7 @@ class MergeCall:
         output: Where to print.
         source: What is merged, as people know it.
         into: The branch that is written to.
-        given: The values of `merge_options`.
+        flags: The values of `merge_options`.
         wording: What it is called.
         delete: Delete the branch `source` afterwards.
     """
@@ -120,7 +120,7 @@ class MergeCall:
     output: Output
     source: str
     into: str
-    given: dict[str, Any]
+    flags: dict[str, Any]
     wording: Wording = MERGE
     delete: bool = False
 
@@ -131,7 +131,7 @@ class MergeCall:
             place: The graph.
             call: Calls the method of the library with its options.
         """
-        output, dry_run = self.output, self.given["dry_run"]
+        output, dry_run = self.output, self.flags["dry_run"]
         options = self._library_options()
         check_engine_options(options)
         graph = reading(place) if dry_run else writing(place, output, f"branch {self.into}")
@@ -151,7 +151,7 @@ class MergeCall:
         return ConflictError.exit_code if result.conflicts else 0
 
     def _library_options(self) -> dict[str, Any]:
-        options = dict(self.given)
+        options = dict(self.flags)
         ours, theirs = options.pop("ours"), options.pop("theirs")
         if ours and theirs:
             raise UsageError("pass --ours or --theirs, not both: only one side can win")
@@ -179,7 +179,7 @@ class MergeCall:
     # --- conflicts ---
 
     def _write_conflicts(self, conflicts: Sequence[Conflict]) -> None:
-        path = self.given["write_conflicts"]
+        path = self.flags["write_conflicts"]
         if path is None:
             return
         if not conflicts:
@@ -200,7 +200,7 @@ class MergeCall:
         from omnigraph.cli.conflicts_text import advice_lines, conflict_lines
 
         look = terminal_look(stream)
-        settled, path = self.given["resolutions"], self.given["write_conflicts"]
+        settled, path = self.flags["resolutions"], self.flags["write_conflicts"]
         example = path or (_SECOND_EXAMPLE_FILE if settled else _EXAMPLE_FILE)
         rows = [
             ("--ours", f"what {self.into} has wins"),
@@ -218,7 +218,7 @@ class MergeCall:
     # --- what was done ---
 
     def _print(self, result: MergeResult) -> None:
-        output, dry_run = self.output, self.given["dry_run"]
+        output, dry_run = self.output, self.flags["dry_run"]
         names = {"source": self.source, "into": self.into}
         if output.json:
             more = {"deleted_branch": None if dry_run else self.source} if self.delete else {}

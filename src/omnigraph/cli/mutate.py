@@ -34,8 +34,8 @@ Examples:
 )
 @query_options
 @click.option("--branch", metavar="BRANCH", default="main", show_default=True)
-@click.option("--as", "actor", metavar="ACTOR", help="Who writes; kept in the commit.")
-@click.option("--message", "-m", metavar="TEXT", help="What for; kept in the commit.")
+@click.option("--as", "actor", metavar="ACTOR", help="Who writes; recorded in the commit.")
+@click.option("--message", "-m", metavar="TEXT", help="What for; recorded in the commit.")
 @click.option("--if-commit", metavar="COMMIT", help="Write only if the branch is at this commit.")
 @click.option(
     "--idempotency-key", metavar="KEY", help="A second write with the same key does nothing."
@@ -117,9 +117,9 @@ def print_mutation(output: Output, result: MutationResult) -> None:
         for name, counts in (*result.nodes.items(), *result.edges.items())
     ]
     head = ["type", "inserted", "replaced", "updated", "deleted"]
-    kept = [i for i, _ in enumerate(head) if i == 0 or any(row[i] for row in rows)]
+    used = [i for i, _ in enumerate(head) if i == 0 or any(row[i] for row in rows)]
     output.table(
-        table([head[i] for i in kept], [[row[i] for i in kept] for row in rows], right=head[1:])
+        table([head[i] for i in used], [[row[i] for i in used] for row in rows], right=head[1:])
     )
     total = f"{counted(result.affected_nodes, 'node')}, {counted(result.affected_edges, 'edge')}"
     output.result(f"{total} in commit {result.commit.id}")

@@ -40,7 +40,10 @@ def query_options(function: _Function) -> _Function:
 
 
 def graph_and_name(words: Sequence[str], store: str | None) -> tuple[str, str | None]:
-    """Tell the graph from the query's name: the graph comes first, either may be left out."""
+    """Return the graph and the query's name: the graph comes first, either may be omitted."""
+    for word in words:
+        if word.endswith(".gq"):
+            raise click.UsageError(f"{word} is a file of queries; pass it as --query {word}")
     if len(words) > 2:
         path = click.get_current_context().command_path
         raise click.UsageError(f"too many arguments: `{path}` takes [GRAPH] [NAME]")
@@ -62,35 +65,35 @@ def _is_name(word: str) -> bool:
 
 
 def read_query(path: str | None, text: str | None) -> str:
-    """Give the text of the query, from the file or from the option."""
+    """Return the text of the query, from the file or from the option."""
     if (path is None) == (text is None):
         raise UsageError("pass a query: either --query FILE or -e TEXT")
     return text if text is not None else read_source(str(path))
 
 
-def read_parameters(given: str | None) -> dict[str, Any] | None:
+def read_parameters(text: str | None) -> dict[str, Any] | None:
     """Read `--params`: one JSON object.
 
     Raises:
         UsageError: It is not a JSON object, or names a member twice.
     """
-    if given is None:
+    if text is None:
         return None
-    value, source = _read_json(given)
+    value, source = _read_json(text)
     if not isinstance(value, dict):
         raise UsageError(f'{source} is no JSON object; write one such as {{"name": "Ada"}}')
     return value
 
 
-def read_parameter_sets(given: str | None) -> dict[str, Any] | list[dict[str, Any]] | None:
+def read_parameter_sets(text: str | None) -> dict[str, Any] | list[dict[str, Any]] | None:
     """Read `--params` of a query that may run several times: an object, or an array of them.
 
     Raises:
         UsageError: It is something else, or an object names a member twice.
     """
-    if given is None:
+    if text is None:
         return None
-    value, source = _read_json(given)
+    value, source = _read_json(text)
     if isinstance(value, list):
         for number, item in enumerate(value, 1):
             if not isinstance(item, dict):
@@ -103,17 +106,17 @@ def read_parameter_sets(given: str | None) -> dict[str, Any] | list[dict[str, An
     return value
 
 
-def _read_json(given: str) -> tuple[Any, str]:
-    """Read JSON from an option, a file or stdin; gives the value and where it came from."""
+def _read_json(text: str) -> tuple[Any, str]:
+    """Read JSON from an option, a file or stdin; returns the value and where it came from."""
     source = "--params"
-    if given.startswith("@"):
-        path = given[1:]
+    if text.startswith("@"):
+        path = text[1:]
         if not path:
             raise UsageError("--params @ needs a file: @FILE, or @- for stdin")
         source = "stdin" if path == "-" else path
-        given = read_stdin() if path == "-" else read_source(path)
+        text = read_stdin() if path == "-" else read_source(path)
     try:
-        return json.loads(given, object_pairs_hook=_members), source
+        return json.loads(text, object_pairs_hook=_members), source
     except json.JSONDecodeError as error:
         raise UsageError(
             f"{source} is not JSON (line {error.lineno}, column {error.colno}: {error.msg});"

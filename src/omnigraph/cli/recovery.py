@@ -44,15 +44,15 @@ def list_recoveries(words: tuple[str, ...], store: str | None, as_json: bool) ->
     output = Output(json=as_json)
     (place,) = graph_and(words, store)
     with reading(place) as graph:
-        found = graph.recoveries()
+        recoveries = graph.recoveries()
     if output.json:
-        output.data([r.to_dict() for r in found])
+        output.data([r.to_dict() for r in recoveries])
         return
-    if not found:
+    if not recoveries:
         output.note("no interrupted write has been resolved so far")
         return
-    rows = [[moment(r.time), r.kind, r.branch, r.actor or ""] for r in found]
-    details = [list(_details(r)) for r in found]
+    rows = [[moment(r.time), r.kind, r.branch, r.actor or ""] for r in recoveries]
+    details = [list(_details(r)) for r in recoveries]
     output.table(table(["time (UTC)", "outcome", "branch", "actor"], rows, below=details))
 
 

@@ -28,7 +28,7 @@ Examples:
 @merge_options
 @common_options
 def revert(
-    words: tuple[str, ...], store: str | None, branch: str, as_json: bool, **given: Any
+    words: tuple[str, ...], store: str | None, branch: str, as_json: bool, **flags: Any
 ) -> int:
     """Undo a commit, in a new commit.
 
@@ -42,7 +42,7 @@ def revert(
     def call(graph: Graph, options: dict[str, Any]) -> MergeResult:
         return graph.revert(id, branch=branch, **options)
 
-    return MergeCall(output, id, branch, given, REVERT).run(place, call)
+    return MergeCall(output, id, branch, flags, REVERT).run(place, call)
 
 
 @click.command(
@@ -58,7 +58,7 @@ Examples:
 @merge_options
 @common_options
 def cherry_pick(
-    words: tuple[str, ...], store: str | None, onto: str, as_json: bool, **given: Any
+    words: tuple[str, ...], store: str | None, onto: str, as_json: bool, **flags: Any
 ) -> int:
     """Do what a commit did on another branch.
 
@@ -72,4 +72,4 @@ def cherry_pick(
     def call(graph: Graph, options: dict[str, Any]) -> MergeResult:
         return graph.cherry_pick(id, onto=onto, **options)
 
-    return MergeCall(output, id, onto, given, PICK).run(place, call)
+    return MergeCall(output, id, onto, flags, PICK).run(place, call)

@@ -39,10 +39,10 @@ def snapshot(
     (place,) = graph_and(words, store)
     check_state(branch, commit, at, "--commit")
     with reading(place) as graph:
-        found = graph.snapshot(**state_to_read(graph, branch, commit, at))
+        state = graph.snapshot(**state_to_read(graph, branch, commit, at))
     if output.json:
-        output.data({"graph": graph.location, **found.to_dict()})
+        output.data({"graph": graph.location, **state.to_dict()})
         return
-    output.result(f"branch {found.branch}, commit {found.commit}")
-    rows = [[t.key, f"{t.rows:,}", str(t.version), t.branch or "main"] for t in found.tables]
+    output.result(f"branch {state.branch}, commit {state.commit}")
+    rows = [[t.key, f"{t.rows:,}", str(t.version), t.branch or "main"] for t in state.tables]
     output.table(table(["table", "rows", "version", "branch"], rows, right=("rows", "version")))

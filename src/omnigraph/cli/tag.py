@@ -60,11 +60,11 @@ def list_tags(words: tuple[str, ...], store: str | None, as_json: bool) -> None:
     output = Output(json=as_json)
     (place,) = graph_and(words, store)
     with reading(place) as graph:
-        found = list(graph.tags)
+        tags = list(graph.tags)
     if output.json:
-        output.data([{"name": name, "commit": commit} for name, commit in found])
-    elif found:
-        output.table(table(["tag", "commit"], found))
+        output.data([{"name": name, "commit": commit} for name, commit in tags])
+    elif tags:
+        output.table(table(["tag", "commit"], tags))
     else:
         output.note("there are no tags")
 

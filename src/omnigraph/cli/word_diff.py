@@ -85,17 +85,17 @@ def list_parts(before: Sequence[Any], after: Sequence[Any], *, longest: int | No
     """What two lists share and what they do not, with commas between the elements."""
     old, new = ([value_text(each, longest) for each in side] for side in (before, after))
     hunks = _hunks(old, new) or [_Hunk([], old, new)]
-    found: list[Part] = []
+    parts: list[Part] = []
     for place, hunk in enumerate(hunks):
         first, last = place == 0, place == len(hunks) - 1
         same, was, now = hunk
         if longest is not None:
             same = _surrounding_elements(same, first=first, last=last)
             was, now = _first_elements(was, longest), _first_elements(now, longest)
-        found += [Part(", ".join(same)), Part(", ".join(was), "old"), Part(", ".join(now), "new")]
-    found = [part for part in found if part.text]
-    commas = [Part(", ")] * len(found)
-    return [part for pair in zip(found, commas, strict=True) for part in pair][:-1]
+        parts += [Part(", ".join(same)), Part(", ".join(was), "old"), Part(", ".join(now), "new")]
+    parts = [part for part in parts if part.text]
+    commas = [Part(", ")] * len(parts)
+    return [part for pair in zip(parts, commas, strict=True) for part in pair][:-1]
 
 
 def _hunks(old: Sequence[str], new: Sequence[str]) -> list[_Hunk] | None:
@@ -128,27 +128,27 @@ _Texts = list[tuple[str, str, str]]
 
 def _without_islands(texts: _Texts) -> _Texts:
     """Let changes with next to nothing between them be one change."""
-    found: _Texts = []
+    joined: _Texts = []
     for same, old, new in texts:
-        if found and (old or new) and len(same.strip()) <= _ISLAND:
-            before, was, now = found[-1]
-            found[-1] = before, was + same + old, now + same + new
+        if joined and (old or new) and len(same.strip()) <= _ISLAND:
+            before, was, now = joined[-1]
+            joined[-1] = before, was + same + old, now + same + new
         else:
-            found.append((same, old, new))
-    return found
+            joined.append((same, old, new))
+    return joined
 
 
 def _with_spaces_outside(texts: _Texts) -> _Texts:
     """Leave the spaces after a change out of it, so that only words are marked."""
-    found: _Texts = []
+    trimmed: _Texts = []
     spaces = ""
     for same, old, new in texts:
         same, spaces = spaces + same, ""
         if not old or not new or old.endswith(" ") == new.endswith(" "):
             spaces = " " if (old + new).endswith(" ") else ""
             old, new = old.removesuffix(spaces), new.removesuffix(spaces)
-        found.append((same, old, new))
-    return [*found, (spaces, "", "")] if spaces else found
+        trimmed.append((same, old, new))
+    return [*trimmed, (spaces, "", "")] if spaces else trimmed
 
 
 def _surroundings(text: str, *, first: bool, last: bool) -> str:

@@ -99,9 +99,9 @@ def filled(column: pa.Array, value: Any) -> pa.Array:
 
 def distinct(*values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The different numbers of some arrays, ascending."""
-    found = np.concatenate(values)
-    found.sort()
-    return found[changes(found)]
+    everything = np.concatenate(values)
+    everything.sort()
+    return everything[changes(everything)]
 
 
 def distinct_places(
@@ -109,18 +109,18 @@ def distinct_places(
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """The different numbers of an array, ascending, and for each value its place among them."""
     order = np.argsort(values, kind="stable")
-    found = values[order]
-    first = changes(found)
+    ordered = values[order]
+    first = changes(ordered)
     places = np.empty(len(values), np.int64)
     places[order] = np.cumsum(first) - 1
-    return found[first], places
+    return ordered[first], places
 
 
 def changes(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Where a number differs from the one before; the first one does."""
-    found = np.ones(len(values), bool)
-    np.not_equal(values[1:], values[:-1], out=found[1:])
-    return found
+    differs = np.ones(len(values), bool)
+    np.not_equal(values[1:], values[:-1], out=differs[1:])
+    return differs
 
 
 def rows_where(rows: pa.Table, mask: npt.NDArray[np.bool_]) -> pa.Table:

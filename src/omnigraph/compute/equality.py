@@ -31,25 +31,25 @@ def unequal(left: pa.Array | pa.ChunkedArray, right: pa.Array | pa.ChunkedArray)
     if not left.null_count and not right.null_count:
         return _differ(left, right)
     left_there, right_there = _bools(left.is_valid()), _bools(right.is_valid())
-    found: Bools = left_there != right_there
+    differs: Bools = left_there != right_there
     both = left_there & right_there
     if _is_vector(left) and _is_vector(right):
         # There are elements for nulls, too.
-        found |= both & _vectors_differ(left, right)
+        differs |= both & _vectors_differ(left, right)
     elif both.any():
         mask = pa.array(both)
-        found[both] = _differ(left.filter(mask), right.filter(mask))
-    return found
+        differs[both] = _differ(left.filter(mask), right.filter(mask))
+    return differs
 
 
 def _differ(left: pa.Array, right: pa.Array) -> Bools:
     """The same for columns without nulls."""
     type = left.type
     if pa.types.is_struct(type):
-        found = np.zeros(len(left), bool)
+        differs = np.zeros(len(left), bool)
         for place in range(type.num_fields):
-            found |= unequal(left.field(place), right.field(place))
-        return found
+            differs |= unequal(left.field(place), right.field(place))
+        return differs
     if _is_vector(left) and _is_vector(right):
         return _vectors_differ(left, right)
     if pa.types.is_nested(type):
@@ -62,14 +62,14 @@ def _differ(left: pa.Array, right: pa.Array) -> Bools:
 
 def _lists_differ(left: pa.Array, right: pa.Array) -> Bools:
     lengths, others = (pc.list_value_length(column).to_numpy() for column in (left, right))
-    found: Bools = lengths != others
-    same = ~found
+    differs: Bools = lengths != others
+    same = ~differs
     if same.any():
         mask = pa.array(same)
         parents = np.repeat(np.flatnonzero(same), lengths[same])
         elements = [pc.list_flatten(column.filter(mask)) for column in (left, right)]
-        found[parents[unequal(*elements)]] = True
-    return found
+        differs[parents[unequal(*elements)]] = True
+    return differs
 
 
 def _is_vector(column: pa.Array) -> bool:
@@ -83,24 +83,24 @@ def _is_vector(column: pa.Array) -> bool:
 
 
 def _vectors_differ(left: pa.Array, right: pa.Array) -> Bools:
-    """The same for vectors, in which nobody has to look for the beginnings of lists."""
+    """The same for vectors, whose elements are at fixed places."""
     width = left.type.list_size
     rows, others = (
         as_numpy(column.values.slice(column.offset * width, len(column) * width)).reshape(-1, width)
         for column in (left, right)
     )
-    found = np.zeros(len(left), bool)
+    differs = np.zeros(len(left), bool)
     step = max(1, _TOGETHER // width)
     for start in range(0, len(left), step):
         one, other = rows[start : start + step], others[start : start + step]
-        differs = one != other
+        unlike = one != other
         odd = (one != one) & (other != other)
         if odd.any():
-            differs &= ~odd
+            unlike &= ~odd
         # Eight of them at a time, if that is possible.
-        seen = differs if width % 8 else differs.view(np.uint64)
-        found[start : start + step] = seen.any(axis=1)
-    return found
+        seen = unlike if width % 8 else unlike.view(np.uint64)
+        differs[start : start + step] = seen.any(axis=1)
+    return differs
 
 
 def _pieces(

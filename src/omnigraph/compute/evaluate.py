@@ -40,17 +40,17 @@ from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.types import FLOATS, Scalar, ValueType
 from omnigraph.language.values import Value
 
-__all__ = ["Columns", "ComputeFault", "Given", "evaluate", "fit", "matches", "value"]
+__all__ = ["Bindings", "Columns", "ComputeFault", "evaluate", "fit", "matches", "value"]
 
 #: Gives the column that a name stands for.
 Columns = Callable[[Column | PropertyOf | Entity], pa.Array | pa.ChunkedArray]
 
 
-class Given(Struct, frozen=True):
-    """What one request gives to its expressions.
+class Bindings(Struct, frozen=True):
+    """The values that expressions of one request refer to.
 
     Args:
-        parameters: Values by name, as `bind_parameters` gives them.
+        parameters: Values by name, as `bind_parameters` returns them.
         now: The moment of the request in UTC, to the millisecond.
     """
 
@@ -58,7 +58,7 @@ class Given(Struct, frozen=True):
     now: dt.datetime
 
 
-def evaluate(expression: Checked, columns: Columns, rows: int, given: Given) -> pa.Array:
+def evaluate(expression: Checked, columns: Columns, rows: int, bindings: Bindings) -> pa.Array:
     """Compute an expression for each row.
 
     Args:
@@ -66,7 +66,7 @@ def evaluate(expression: Checked, columns: Columns, rows: int, given: Given) -> 
         columns: Gives the columns that the expression names, all of `rows` length. An entity's
             column holds ids.
         rows: The number of rows.
-        given: Parameters and time.
+        bindings: Parameters and time.
 
     Returns:
         A column of `rows` values in the Arrow type of the expression.
@@ -74,17 +74,19 @@ def evaluate(expression: Checked, columns: Columns, rows: int, given: Given) -> 
     Raises:
         ComputeFault: A result does not fit into its type.
     """
-    return broadcast(_Evaluation(columns, given).datum(expression), rows)
+    return broadcast(_Evaluation(columns, bindings).datum(expression), rows)
 
 
-def matches(expression: Checked, columns: Columns, rows: int, given: Given) -> pa.BooleanArray:
+def matches(
+    expression: Checked, columns: Columns, rows: int, bindings: Bindings
+) -> pa.BooleanArray:
     """Say for which rows a condition is true; what is unknown is not true.
 
     Args:
         expression: A condition.
         columns: Gives the columns that the expression names.
         rows: The number of rows.
-        given: Parameters and time.
+        bindings: Parameters and time.
 
     Returns:
         `rows` times true or false, never null.
@@ -92,18 +94,18 @@ def matches(expression: Checked, columns: Columns, rows: int, given: Given) -> p
     Raises:
         ComputeFault: A result does not fit into its type.
     """
-    found = _Evaluation(columns, given).datum(expression)
-    if isinstance(found, pa.Scalar):
-        return broadcast(pc.fill_null(found, FALSE), rows)
-    return broadcast(filled(found, False), rows)
+    truth = _Evaluation(columns, bindings).datum(expression)
+    if isinstance(truth, pa.Scalar):
+        return broadcast(pc.fill_null(truth, FALSE), rows)
+    return broadcast(filled(truth, False), rows)
 
 
-def value(expression: Checked, given: Given) -> Value:
+def value(expression: Checked, bindings: Bindings) -> Value:
     """Compute an expression that names no columns.
 
     Args:
         expression: The expression.
-        given: Parameters and time.
+        bindings: Parameters and time.
 
     Returns:
         Its plain value.
@@ -115,11 +117,11 @@ def value(expression: Checked, given: Given) -> Value:
         case Constant():
             return _canonical(expression.value, expression.type)
         case Parameter():
-            return _canonical(given.parameters[expression.name], expression.type)
+            return _canonical(bindings.parameters[expression.name], expression.type)
         case Now():
-            return given.now
+            return bindings.now
         case _:
-            plain = _Evaluation(_no_columns, given).datum(expression).as_py()
+            plain = _Evaluation(_no_columns, bindings).datum(expression).as_py()
             if isinstance(expression, ListOf) and isinstance(plain[0], dt.datetime):
                 # Arrow has its own object for UTC.
                 return [moment.replace(tzinfo=dt.UTC) for moment in plain]
@@ -134,12 +136,12 @@ class _Evaluation(Struct, frozen=True):
     """Computes parts of an expression: one scalar for all rows as long as no column takes part."""
 
     columns: Columns
-    given: Given
+    bindings: Bindings
 
     def datum(self, expression: Checked) -> Datum:
         match expression:
             case Constant() | Parameter() | Now():
-                return _scalar(value(expression, self.given), expression.type)
+                return _scalar(value(expression, self.bindings), expression.type)
             case Column() | PropertyOf() | Entity():
                 return self.column(expression)
             case ListOf():
@@ -230,7 +232,7 @@ def _scalar(value: Value, type: ValueType | None) -> pa.Scalar:
 
 
 def _canonical(value: Value, type: ValueType | None) -> Value:
-    """Give numbers as their type holds them: `[1, 2.5]` is a list of floats, 0.1 may be F32."""
+    """Convert numbers to their type: `[1, 2.5]` is a list of floats, 0.1 may be F32."""
     if type is None or type.scalar not in FLOATS or value is None:
         return value
     number = float if type.scalar is Scalar.F64 else _single

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 
 from omnigraph.compute.comparison import FLIPPED
-from omnigraph.compute.evaluate import Given, value
+from omnigraph.compute.evaluate import Bindings, value
 from omnigraph.compute.sql import element_literal, is_in, literal, quoted
 from omnigraph.language.query.expressions import (
     Arithmetic,
@@ -68,12 +68,12 @@ _ALWAYS = Pushed("true", exact=True)
 _NEVER = Pushed("false", exact=True)
 
 
-def push_down(expression: Checked, given: Given, name: Names) -> Pushed | None:
+def push_down(expression: Checked, bindings: Bindings, name: Names) -> Pushed | None:
     """Write as much of a condition as possible as a filter for Lance.
 
     Args:
         expression: A condition.
-        given: Parameters and time.
+        bindings: Parameters and time.
         name: Gives the physical names of columns.
 
     Returns:
@@ -82,11 +82,11 @@ def push_down(expression: Checked, given: Given, name: Names) -> Pushed | None:
     Raises:
         ComputeFault: A value that the condition compares with does not fit into its type.
     """
-    return _Push(given, name).condition(expression, negated=False, depth=0)
+    return _Push(bindings, name).condition(expression, negated=False, depth=0)
 
 
 class _Push(Struct):
-    given: Given
+    bindings: Bindings
     name: Names
     terms: int = 0
 
@@ -94,7 +94,7 @@ class _Push(Struct):
         if isinstance(expression, Not):
             return self.condition(expression.item, negated=not negated, depth=depth)
         if _is_known(expression):
-            return _ALWAYS if value(expression, self.given) is (not negated) else _NEVER
+            return _ALWAYS if value(expression, self.bindings) is (not negated) else _NEVER
         if isinstance(expression, Logic):
             return self.logic(expression, negated=negated, depth=depth)
         if isinstance(expression, Compare) and (any_of := _unlisted(expression)) is not None:
@@ -135,7 +135,7 @@ class _Push(Struct):
         column = self.column(left)
         if column is None or left.type is None or not _is_known(right):
             return None
-        other = value(right, self.given)
+        other = value(right, self.bindings)
         if other is None:
             return "false"
         if operator in FLIPPED:
@@ -150,12 +150,12 @@ class _Push(Struct):
         column = self.column(looked)
         if column is None or looked.type is None or not _is_known(known):
             return None
-        given = value(known, self.given)
-        if given is None:
+        known_value = value(known, self.bindings)
+        if known_value is None:
             return "false"
         if looked is members:
-            return _has(column, given, looked.type, negated=negated)
-        return _one_of(column, given, looked.type, negated=negated)
+            return _has(column, known_value, looked.type, negated=negated)
+        return _one_of(column, known_value, looked.type, negated=negated)
 
     def column(self, expression: Checked) -> str | None:
         if isinstance(expression, Column | PropertyOf | Entity):
@@ -172,7 +172,7 @@ def _is_known(expression: Checked) -> bool:
 
 
 def _joined(expression: Logic, operator: str) -> Iterable[Checked]:
-    """Give the items of `and` in `and`, `or` in `or`, without the inner ones' nesting."""
+    """Return the items of `and` in `and`, `or` in `or`, without the inner ones' nesting."""
     for item in expression.items:
         if isinstance(item, Logic) and item.operator == operator:
             yield from _joined(item, operator)
@@ -181,7 +181,7 @@ def _joined(expression: Logic, operator: str) -> Iterable[Checked]:
 
 
 def _unlisted(expression: Compare) -> Logic | None:
-    """Give membership in a written list as its comparisons; None when it is something else."""
+    """Turn membership in a written list into comparisons; None when it is something else."""
     item, members = expression.left, expression.right
     if expression.operator == "contains":
         item, members = members, item
@@ -284,8 +284,8 @@ def _one_of(column: str, members: list[Value], type: ValueType, *, negated: bool
         members = [b[1] for b in bounds if b is not None and low <= b[1] <= high]
     if not members:
         return _is_not_null(column) if negated else "false"
-    found = is_in(column, members, type.element)
-    return f"not ({found})" if negated else found
+    sql = is_in(column, members, type.element)
+    return f"not ({sql})" if negated else sql
 
 
 def _has(column: str, item: Value, type: ValueType, *, negated: bool) -> str | None:

@@ -59,20 +59,20 @@ def _find(texts: Datum, patterns: pa.Array, *, anywhere: bool) -> pa.Array:
     if (isinstance(texts, pa.Scalar) and not texts.is_valid) or rows == 0:
         return pa.nulls(rows, pa.bool_())
     text, pattern = _Bytes.of(texts, rows), _Bytes.of(patterns, rows)
-    found = valid & (pattern.lengths == 0)
+    matches = valid & (pattern.lengths == 0)
     places = np.maximum(text.lengths - pattern.lengths + 1, 0)
     if not anywhere:
         places = np.minimum(places, 1)
-    places[found | ~valid] = 0
+    places[matches | ~valid] = 0
     for low, high in _blocks(places):
         row = np.repeat(np.arange(low, high), places[low:high])
         before = np.cumsum(places[low:high]) - places[low:high]
         place = np.arange(len(row)) - np.repeat(before, places[low:high])
-        _search(text, pattern, row, place, found)
-    return as_arrow(found, ~valid)
+        _search(text, pattern, row, place, matches)
+    return as_arrow(matches, ~valid)
 
 
-def _search(text: _Bytes, pattern: _Bytes, row: Any, place: Any, found: Any) -> None:
+def _search(text: _Bytes, pattern: _Bytes, row: Any, place: Any, matches: Any) -> None:
     """Keep the places where the next byte is right, until patterns end there."""
     at, want = text.starts[row] + place, pattern.starts[row]
     length = 0
@@ -80,8 +80,8 @@ def _search(text: _Bytes, pattern: _Bytes, row: Any, place: Any, found: Any) -> 
         keep = text.data[at + length] == pattern.data[want + length]
         length += 1
         ended = keep & (pattern.lengths[row] == length)
-        found[row[ended]] = True
-        keep &= ~found[row]
+        matches[row[ended]] = True
+        keep &= ~matches[row]
         row, at, want = row[keep], at[keep], want[keep]
 
 

@@ -1,8 +1,8 @@
-"""Vectors that were made before, by a hash of all that decides them.
+"""Vectors that were computed before, by a hash of all that decides them.
 
-The newest are kept in memory. With a folder, all are kept on disk as well, in an SQLite file that
-several processes share. The cache only saves work: when its file cannot be read or written, vectors
-are made again and nothing fails.
+The newest are cached in memory. With a folder, all are cached on disk as well, in an SQLite file
+that several processes share. The cache only saves work: when its file cannot be read or written,
+vectors are computed again and nothing fails.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ class VectorCache:
 
     def get(self, keys: Iterable[bytes], dimension: int) -> dict[bytes, Vector]:
         """Find the vectors that are known."""
-        found: dict[bytes, Vector] = {}
+        vectors: dict[bytes, Vector] = {}
         unknown: list[bytes] = []
         with self._guard:
             for key in dict.fromkeys(keys):
                 if key in self._vectors:
                     self._vectors.move_to_end(key)
-                    found[key] = self._vectors[key]
+                    vectors[key] = self._vectors[key]
                 else:
                     unknown.append(key)
         read = self._read(unknown, dimension) if unknown else {}
         self._keep(read)
-        return found | read
+        return vectors | read
 
     def put(self, vectors: Mapping[bytes, Vector]) -> None:
         """Remember vectors."""
@@ -86,9 +86,9 @@ class VectorCache:
     # --- on disk ---
 
     def _read(self, keys: list[bytes], dimension: int) -> dict[bytes, Vector]:
-        found: dict[bytes, Vector] = {}
+        vectors: dict[bytes, Vector] = {}
         if self._folder is None or not (self._folder / FILE).exists():
-            return found
+            return vectors
         with self._tried(), self._opened(self._folder) as connection:
             for start in range(0, len(keys), _TOGETHER):
                 part = keys[start : start + _TOGETHER]
@@ -99,8 +99,8 @@ class VectorCache:
                 for key, data in rows:
                     vector = data[:-4]
                     if len(vector) == 4 * dimension and data == _with_checksum(key, vector):
-                        found[key] = np.frombuffer(vector, "<f4").astype(np.float32)
-        return found
+                        vectors[key] = np.frombuffer(vector, "<f4").astype(np.float32)
+        return vectors
 
     def _write(self, connection: sqlite3.Connection, vectors: Mapping[bytes, Vector]) -> None:
         with connection:

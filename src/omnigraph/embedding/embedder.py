@@ -1,7 +1,7 @@
 """The embedder: texts in, vectors of unit length out, whichever provider makes them.
 
 It sends each different text once, in batches that providers accept, checks every answer, and
-remembers the vectors. What is finished before a later batch fails is remembered as well.
+caches the vectors. What is finished before a later batch fails is cached as well.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Embedder:
 
     Attributes:
         provider: What makes the vectors.
-        cache: What was made before.
+        cache: The vectors that were computed before.
     """
 
     provider: Provider
@@ -98,7 +98,7 @@ class Embedder:
             texts: Any number of texts; the same text may come more than once.
             dimension: How many numbers a vector has.
             purpose: What the vectors are for: to be stored, or to search with.
-            deadline: When to give up, as `time.monotonic()` counts; never unless given.
+            deadline: When to give up, as `time.monotonic()` counts; never by default.
 
         Returns:
             One row per text, in their order, each of length 1.
@@ -115,18 +115,18 @@ class Embedder:
             if not text.strip():
                 raise UsageError(f"text {place + 1} of {len(texts)} is empty: it has no vector")
         keys = [self._key(text, purpose, dimension) for text in texts]
-        found = self.cache.get(keys, dimension)
-        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+        by_key = self.cache.get(keys, dimension)
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in by_key}
         for part in _batches(missing, self.provider.batch):
             wanted = [missing[key] for key in part]
             answer = self.provider.embed(wanted, purpose, dimension, deadline)
             vectors = self._checked(answer, len(wanted), dimension)
-            made = dict(zip(part, vectors, strict=True))
-            self.cache.put(made)
-            found.update(made)
+            new = dict(zip(part, vectors, strict=True))
+            self.cache.put(new)
+            by_key.update(new)
         whole = np.empty((len(texts), dimension), np.float32)
         for row, key in enumerate(keys):
-            whole[row] = found[key]
+            whole[row] = by_key[key]
         return whole
 
     def _key(self, text: str, purpose: Purpose, dimension: int) -> bytes:

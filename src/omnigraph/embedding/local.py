@@ -69,18 +69,18 @@ class Local:
 @lru_cache(maxsize=1)
 def _model() -> tuple[Tokenizer, npt.NDArray[Any]]:
     """The tokenizer, and a vector for each token."""
-    found = importlib.util.find_spec("wordllama")
+    package = importlib.util.find_spec("wordllama")
     try:
         from safetensors import safe_open
         from tokenizers import Tokenizer
     except ImportError:
-        found = None
-    if found is None or not found.submodule_search_locations:
+        package = None
+    if package is None or not package.submodule_search_locations:
         raise UsageError(
             "the local embedding model is not installed: run `pip install 'omnigraph[embed]'`, or"
             " choose another provider with OMNIGRAPH_EMBED_PROVIDER"
         )
-    folder = Path(found.submodule_search_locations[0])
+    folder = Path(package.submodule_search_locations[0])
     for file in (_WEIGHTS, _TOKENS):
         if not (folder / file).is_file():
             raise UsageError(

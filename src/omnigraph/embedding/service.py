@@ -1,23 +1,22 @@
-"""Asking a web service: JSON in, JSON out, with time limits, retries and a limit of the rate.
+"""Requests to a web service: JSON in, JSON out, with time limits, retries and a rate limit.
 
-What may pass by itself is tried again a few times, later each time; all else is an error at once.
-Messages name the host and what to do, and never have the key.
+Failures that may be temporary are retried a few times, with growing pauses; all others are errors
+at once. Messages name the host and what to do, and never contain the key.
 """
 
 from __future__ import annotations
 
-import http.client
 import json
 import random
 import ssl
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -25,10 +24,14 @@ import numpy.typing as npt
 
 from omnigraph.errors import EmbeddingError, UsageError
 
+if TYPE_CHECKING:
+    import httpx
+
 ATTEMPTS = 5
 #: How long a service may ask to be left alone.
 LONGEST_WAIT_SECONDS = 60.0
 _LARGEST_ANSWER = 256 << 20
+_LARGEST_ERROR = 64 << 10
 #: How much of what a service says about an error is shown.
 _EXCERPT = 300
 _HINTS = {
@@ -40,21 +43,13 @@ _HINTS = {
 }
 
 
-class _TryAgain(Exception):
-    """What happened may pass by itself; `wait` is how long the service asks to wait."""
+@dataclass
+class _Retry(Exception):
+    """A failure that may be temporary; `wait` is how many seconds the service asks to wait."""
 
-    def __init__(self, what: str, status: int | None = None, wait: float | None = None) -> None:
-        super().__init__(what)
-        self.what = what
-        self.status = status
-        self.wait = wait
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Redirects are not followed: another host must not get the key."""
-
-    def redirect_request(self, *given: Any) -> None:
-        return None
+    what: str
+    status: int | None = None
+    wait: float = 0.0
 
 
 class Service:
@@ -64,9 +59,9 @@ class Service:
         name: What messages call it.
         url: What its paths begin with.
         headers: Sent with every request.
-        secret: What must not be in messages.
+        secret: What must not appear in messages.
         timeout: How many seconds one answer may take.
-        rate: How many requests are sent in a second at most; any number unless given.
+        rate: How many requests are sent in a second at most; no limit by default.
         pause: How many seconds to wait before the second attempt; doubled for each further one.
 
     Raises:
@@ -96,13 +91,12 @@ class Service:
         self._pause = pause
         self._next = 0.0
         self._guard = threading.Lock()
-        self._opener = urllib.request.build_opener(_NoRedirects)
 
     def __repr__(self) -> str:
         return f"<Service {self.name} at {self.host}>"
 
     def post(self, path: str, body: object, deadline: float | None = None) -> Any:
-        """Send a request, more than once if need be; gives the answer.
+        """Send a request, more than once if need be, and return the answer.
 
         Args:
             path: Added to the URL.
@@ -110,7 +104,7 @@ class Service:
             deadline: When to give up, as `time.monotonic()` counts.
 
         Raises:
-            EmbeddingError: There is no good answer.
+            EmbeddingError: The service cannot be reached, or refuses the request.
         """
         data = json.dumps(body).encode()
         attempt = 1
@@ -118,25 +112,20 @@ class Service:
             self._sleep(self._turn(), deadline, "its turn at the limit of the rate")
             try:
                 return self._ask(path, data, deadline)
-            except _TryAgain as again:
-                if attempt == ATTEMPTS:
-                    raise self._failed(
-                        f"{again.what}, {ATTEMPTS} times", again.status, transient=True
-                    ) from None
+            except _Retry as failure:
+                what, status = failure.what, failure.status
                 wait = self._pause * 2 ** (attempt - 1) * random.uniform(1, 1.25)
-                if again.wait is not None:
-                    wait = max(wait, again.wait)
+                wait = max(wait, failure.wait)
+                if attempt == ATTEMPTS:
+                    raise self._failed(f"{what}, {ATTEMPTS} times", status, True) from None
                 if wait > LONGEST_WAIT_SECONDS:
-                    raise self._failed(
-                        f"{again.what}, and asks to wait {wait:.0f} s",
-                        again.status,
-                        transient=True,
-                    ) from None
-                self._sleep(wait, deadline, again.what)
+                    what += f", and asks to wait {wait:.0f} s"
+                    raise self._failed(what, status, True) from None
+                self._sleep(wait, deadline, what)
                 attempt += 1
 
     def wrong(self, what: str) -> EmbeddingError:
-        """The error for an answer that is not as it has to be."""
+        """The error for an answer that does not have the expected form."""
         return EmbeddingError(
             f"{self.name} at {self.host}: {what}; check that OMNIGRAPH_EMBED_URL is that of"
             f" a service for the provider `{self.name}`"
@@ -160,74 +149,110 @@ class Service:
 
     # --- one request ---
 
+    @cached_property
+    def _client(self) -> httpx.Client:
+        # Imported by the first request: nothing else needs it.
+        import httpx
+
+        try:
+            return httpx.Client(
+                base_url=self._url,
+                headers=self._headers,
+                # The machine's certificates, which may include those of a company.
+                verify=ssl.create_default_context(),
+                # Another host must not get the key.
+                follow_redirects=False,
+                # Nobody closes a service, so no connection stays open.
+                limits=httpx.Limits(max_keepalive_connections=0),
+            )
+        except (ImportError, ValueError, httpx.InvalidURL) as error:
+            raise UsageError(
+                f"{self.name} at {self.host} cannot be asked: {error}; check OMNIGRAPH_EMBED_URL,"
+                " and HTTPS_PROXY and ALL_PROXY if they are set"
+            ) from None
+
     def _ask(self, path: str, data: bytes, deadline: float | None) -> Any:
+        client = self._client
+        import httpx
+
         until = time.monotonic() + self._timeout
         if deadline is not None:
             until = min(until, deadline)
-        request = urllib.request.Request(self._url + path, data, self._headers, method="POST")
+        left = max(until - time.monotonic(), 0.001)
         try:
-            with self._opener.open(request, timeout=_left(until)) as response:
-                raw = _read(response, until)
-        except urllib.error.HTTPError as error:
-            with error:
-                raise self._refused(error) from None
-        except (OSError, http.client.HTTPException) as error:
+            with client.stream("POST", path, content=data, timeout=left) as response:
+                body = self._read(response, until)
+        except (httpx.TimeoutException, TimeoutError):
+            raise _Retry("gave no answer in time") from None
+        except httpx.RequestError as error:
             raise self._unreachable(error) from None
+        if not response.is_success:
+            raise self._refused(response, body)
         try:
-            return json.loads(raw)
+            return json.loads(body)
         except (ValueError, RecursionError):
             raise self.wrong("its answer is not JSON") from None
 
-    def _unreachable(self, error: Exception) -> Exception:
-        reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        if isinstance(reason, ssl.SSLCertVerificationError):
-            return self._failed(f"cannot be trusted: {reason.verify_message}")
-        if isinstance(reason, TimeoutError):
-            return _TryAgain("gave no answer in time")
-        said = reason.strerror if isinstance(reason, OSError) else None
-        return _TryAgain(f"cannot be reached ({said or reason or type(reason).__name__})")
+    def _read(self, response: httpx.Response, until: float) -> bytes:
+        body = bytearray()
+        for part in response.iter_bytes():
+            body += part
+            if time.monotonic() > until:
+                raise TimeoutError
+            if response.is_success and len(body) > _LARGEST_ANSWER:
+                raise self.wrong("its answer is too long")
+            if not response.is_success and len(body) > _LARGEST_ERROR:
+                break
+        return bytes(body)
 
-    def _refused(self, error: urllib.error.HTTPError) -> Exception:
-        what = f"answered {error.code} {error.reason or ''}".rstrip()
-        if 300 <= error.code < 400:
-            host = urlsplit(error.headers.get("Location") or "").hostname
-            return self._failed(f"{what}, and redirects to {host or 'nowhere'}", error.code)
-        said = self._excerpt(error)
-        if said:
-            what += f" ({said})"
-        if error.code in (408, 425, 429) or error.code >= 500:
-            return _TryAgain(what, error.code, _retry_after(error.headers.get("Retry-After")))
-        return self._failed(what, error.code)
+    def _unreachable(self, error: BaseException) -> Exception:
+        """The error for a request without an answer; the system's reason is the innermost one."""
+        text = str(error)
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, ssl.SSLCertVerificationError):
+                return self._failed(f"cannot be trusted: {cause.verify_message}")
+            if isinstance(cause, OSError):
+                text = cause.strerror or text
+            cause = cause.__cause__ or cause.__context__
+        return _Retry(f"cannot be reached ({text or type(error).__name__})")
 
-    def _excerpt(self, error: urllib.error.HTTPError) -> str:
+    def _refused(self, response: httpx.Response, body: bytes) -> Exception:
+        status = response.status_code
+        what = f"answered {status} {response.reason_phrase}".rstrip()
+        if response.is_redirect:
+            host = urlsplit(response.headers.get("Location", "")).hostname
+            return self._failed(f"{what}, and redirects to {host or 'nowhere'}", status)
+        if message := self._excerpt(body):
+            what += f" ({message})"
+        if status in (408, 425, 429) or status >= 500:
+            return _Retry(what, status, _retry_after(response.headers.get("Retry-After", "")))
+        return self._failed(what, status)
+
+    def _excerpt(self, body: bytes) -> str:
         """What the service says about an error, on one line."""
+        text = body.decode("utf-8", "replace")
         try:
-            text = error.read(1 << 16).decode("utf-8", "replace")
-        except (OSError, http.client.HTTPException):
-            return ""
-        try:
-            found = json.loads(text)
+            answer = json.loads(text)
         except (ValueError, RecursionError):
-            found = None
-        if isinstance(found, list) and found:
-            found = found[0]
+            answer = None
+        if isinstance(answer, list) and answer:
+            answer = answer[0]
         for name in ("error", "message", "detail"):
-            if isinstance(found, dict) and name in found:
-                found = found[name]
-        if isinstance(found, str):
-            text = found
+            if isinstance(answer, dict) and name in answer:
+                answer = answer[name]
+        if isinstance(answer, str):
+            text = answer
         if self._secret:
             text = text.replace(self._secret, "…")
         text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
         return text if len(text) <= _EXCERPT else text[:_EXCERPT] + "…"
 
     def _failed(
-        self, what: str, status: int | None = None, *, transient: bool = False
+        self, what: str, status: int | None = None, transient: bool = False
     ) -> EmbeddingError:
-        hint = _HINTS.get(status or 0, "try again later" if transient else "")
-        if not hint:
-            hint = "check OMNIGRAPH_EMBED_URL"
-        message = f"{self.name} at {self.host} {what}; {hint}"
+        hint = "try again later" if transient else "check OMNIGRAPH_EMBED_URL"
+        message = f"{self.name} at {self.host} {what}; {_HINTS.get(status or 0, hint)}"
         return EmbeddingError(message, transient=transient, status=status)
 
     # --- time ---
@@ -251,29 +276,8 @@ class Service:
             time.sleep(seconds)
 
 
-def _read(response: http.client.HTTPResponse, until: float) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    while part := response.read1(1 << 20):
-        parts.append(part)
-        size += len(part)
-        if size > _LARGEST_ANSWER:
-            raise http.client.HTTPException("the answer is too long")
-        if time.monotonic() > until:
-            raise TimeoutError
-    if response.length:
-        raise http.client.HTTPException("the answer broke off")
-    return b"".join(parts)
-
-
-def _left(until: float) -> float:
-    return max(until - time.monotonic(), 0.001)
-
-
-def _retry_after(text: str | None) -> float | None:
-    """The seconds that a `Retry-After` header asks for: a number, or a moment."""
-    if not text:
-        return None
+def _retry_after(text: str) -> float:
+    """The seconds that a `Retry-After` header asks for: a number, or a date."""
     try:
         return max(0.0, float(text))
     except ValueError:
@@ -281,14 +285,14 @@ def _retry_after(text: str | None) -> float | None:
     try:
         then = parsedate_to_datetime(text)
     except ValueError:
-        return None
+        return 0.0
     if then.tzinfo is None:
         then = then.replace(tzinfo=UTC)
     return max(0.0, (then - datetime.now(UTC)).total_seconds())
 
 
 def _host(url: str) -> str:
-    """The host, with the port if it is told; checks that paths can be added to the URL."""
+    """The host, with the port if there is one; checks that paths can be added to the URL."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -296,10 +300,10 @@ def _host(url: str) -> str:
         host = port = None
     plain = url.isascii() and url.isprintable() and " " not in url
     if not host or not plain or parts.scheme not in ("http", "https"):
-        raise UsageError("OMNIGRAPH_EMBED_URL is no URL; give one like https://host/v1")
+        raise UsageError("OMNIGRAPH_EMBED_URL is not a URL; use one like https://host/v1")
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise UsageError(
-            "OMNIGRAPH_EMBED_URL has more than host and path; give one like https://host/v1, and"
-            " the key in OMNIGRAPH_EMBED_API_KEY"
+            "OMNIGRAPH_EMBED_URL has more than host and path; use one like https://host/v1, and"
+            " put the key in OMNIGRAPH_EMBED_API_KEY"
         )
     return host if port is None else f"{host}:{port}"

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from msgspec import to_builtins
+
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, UsageError
 from omnigraph.history.manifest import PublishedTable
@@ -41,14 +43,8 @@ class BlobStat:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as plain values."""
-        return {
-            "type": self.type,
-            "id": self.id,
-            "property": self.property,
-            "size": self.size,
-            "is_external": self.is_external,
-            "uri": self.uri,
-        }
+        values: dict[str, Any] = to_builtins(self)
+        return values
 
 
 def check_kind(published: PublishedTable, kind: EntityKind) -> None:
@@ -70,7 +66,7 @@ def open_value(
 
     Raises:
         NotFound: There is no such property or row, or the value is null.
-        UsageError: The property is no Blob, or the range is not within the value.
+        UsageError: The property is not a Blob, or the range is not within the value.
     """
     _check_property(table, type, property)
     text = id.replace("'", "''")
@@ -89,6 +85,6 @@ def _check_property(table: TableSnapshot, type: str, property: str) -> None:
     names = table.schema.names
     if property in names:
         blobs = ", ".join(blob_columns(table)) or "none"
-        raise UsageError(f"`{property}` of {type} is no Blob; its Blob properties: {blobs}")
+        raise UsageError(f"`{property}` of {type} is not a Blob; its Blob properties: {blobs}")
     hint = did_you_mean(property, names)
     raise NotFound(f"{type} has no property `{property}`" + (f"; {hint}" if hint else ""))

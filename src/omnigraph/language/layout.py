@@ -1,6 +1,6 @@
 """Prints formatted lines and puts the comments of the source back between them.
 
-A formatter walks its tree in the order of the source and gives the layout one *item* per line of
+A formatter walks its tree in the order of the source and passes the layout one *item* per line of
 output, with the place the item has in the source. From the places the layout knows where each
 comment and each blank line goes, so formatters never deal with either:
 
@@ -63,7 +63,7 @@ class Layout:
             text: The line to print, without indentation. It may have line breaks of its own.
             indent: How many levels deep it stands.
             apart: Whether a blank line has to be before it.
-            opens: Whether it opens a block; unless told, when it ends in a bracket that opens.
+            opens: Whether it opens a block; by default, when it ends in an opening bracket.
         """
         start, end = span
         pending = self._take(end)
@@ -141,14 +141,14 @@ class Layout:
 
     def _trailing(self, end: int) -> None:
         """Put comments that stand behind the last line in the source behind it here, too."""
-        found: list[str] = []
+        comments: list[str] = []
         while self._next < len(self._comments):
             comment = self._comments[self._next]
             beside = _BESIDE.match(self._text, end)
             if beside is None or beside.end() < comment.start or "\n" in comment.text:
                 break
-            found.append(comment.text.rstrip())
+            comments.append(comment.text.rstrip())
             self._next += 1
             end = self._end = comment.end
-        if found:
-            self._lines[-1] = " ".join([self._lines[-1], *found])
+        if comments:
+            self._lines[-1] = " ".join([self._lines[-1], *comments])

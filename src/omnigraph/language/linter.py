@@ -42,7 +42,7 @@ class LintResult(Struct, frozen=True):
         return sum(d.severity == "warning" for d in self.diagnostics)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the result as plain JSON-ready values."""
+        """Return the result as plain JSON-ready values."""
         return {
             "errors": self.errors,
             "warnings": self.warnings,
@@ -64,17 +64,17 @@ def lint(
         query_texts: Pairs of a name (usually a path) and a `.gq` text.
         schema_path: Name of the schema in messages.
     """
-    catalog, found = check_schema(schema_text, path=schema_path)
-    diagnostics = list(found)
+    catalog, messages = check_schema(schema_text, path=schema_path)
+    diagnostics = list(messages)
     queries: list[CompiledQuery] = []
     if catalog is not None:
         complete = True
         later: list[Diagnostic] = []
         for path, text in query_texts:
-            file, found = check_queries(text, catalog, path=path)
-            complete = complete and not any(d.severity == "error" for d in found)
+            file, messages = check_queries(text, catalog, path=path)
+            complete = complete and not any(d.severity == "error" for d in messages)
             queries.extend(file.queries.values())
-            later.extend(found)
+            later.extend(messages)
         # With a broken query it is unknown what all queries set.
         if complete:
             diagnostics += _never_set(schema_text, schema_path, catalog, queries)

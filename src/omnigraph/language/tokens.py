@@ -98,21 +98,21 @@ def tokenize(report: Report) -> tuple[list[Token], list[Comment]]:
         )
         text = re.sub(_SURROGATE, "\N{REPLACEMENT CHARACTER}", text)
     while at < size:
-        found = match(text, at)
-        if found is None:
+        matched = match(text, at)
+        if matched is None:
             at = _strange(report, text, at)
             continue
-        kind = found.lastgroup
-        start, at = at, found.end()
+        kind = matched.lastgroup
+        start, at = at, matched.end()
         if kind == "space":
             continue
         if kind == "name":
-            add(Token(NAME, found[0], start, at))
+            add(Token(NAME, matched[0], start, at))
         elif kind == "punct":
-            word = found[0]
+            word = matched[0]
             add(Token(word, word, start, at))
         elif kind == "variable":
-            word = found[0]
+            word = matched[0]
             add(Token(VARIABLE, word, start, at, word[1:]))
         elif kind == "number":
             if at < size and (word_tail := _WORD.match(text, at)):
@@ -123,11 +123,11 @@ def tokenize(report: Report) -> tuple[list[Token], list[Comment]]:
                     (start, at),
                     "names start with a letter",
                 )
-            add(_number(report, found[0], start, at))
+            add(_number(report, matched[0], start, at))
         elif kind == "string":
-            add(Token(STRING, found[0], start, at, _unescape(report, found[0], start)))
+            add(Token(STRING, matched[0], start, at, _unescape(report, matched[0], start)))
         elif kind == "comment":
-            comments.append(Comment(found[0].rstrip(), start, at))
+            comments.append(Comment(matched[0].rstrip(), start, at))
         else:
             close = text.find("*/", at)
             if close < 0:
@@ -171,20 +171,20 @@ def _unescape(report: Report, quoted: str, start: int) -> str:
     body = quoted[1:-1]
     parts: list[str] = []
     last = 0
-    for found in re.finditer(_ESCAPE, body, re.DOTALL):
-        parts.append(body[last : found.start()])
-        last = found.end()
-        code, char = found.groups()
+    for escape in re.finditer(_ESCAPE, body, re.DOTALL):
+        parts.append(body[last : escape.start()])
+        last = escape.end()
+        code, char = escape.groups()
         if code is not None:
             parts.append(chr(int(code, 16)))
         elif char in _ESCAPES:
             parts.append(_ESCAPES[char])
         else:
-            place = start + 1 + found.start()
+            place = start + 1 + escape.start()
             report.error(
                 "OG-LX-004",
-                f"unknown escape `{found[0]}` in a string",
-                (place, place + len(found[0])),
+                f"unknown escape `{escape[0]}` in a string",
+                (place, place + len(escape[0])),
                 r"use \" \\ \/ \n \t \r \b \f or \uXXXX; a backslash itself is \\",
             )
     parts.append(body[last:])

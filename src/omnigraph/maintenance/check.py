@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from msgspec import to_builtins
 
 from omnigraph.compute.keys import physical
 from omnigraph.errors import NotFound, OmnigraphError
@@ -34,12 +35,8 @@ class Problem:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the problem as plain values."""
-        return {
-            "branch": self.branch,
-            "table": self.table,
-            "rule": self.rule,
-            "message": self.message,
-        }
+        values: dict[str, Any] = to_builtins(self)
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +50,8 @@ class CheckResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain values."""
-        return {
-            "branches": self.branches,
-            "tables": self.tables,
-            "rows": self.rows,
-            "problems": [p.to_dict() for p in self.problems],
-        }
+        values: dict[str, Any] = to_builtins(self)
+        return {**values, "problems": list(values["problems"])}
 
 
 def check(repository: Repository) -> CheckResult:

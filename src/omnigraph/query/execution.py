@@ -15,7 +15,7 @@ import pyarrow as pa
 from msgspec import Struct, field
 
 from omnigraph.compute.arrays import as_numpy
-from omnigraph.compute.evaluate import ComputeFault, Given
+from omnigraph.compute.evaluate import Bindings, ComputeFault
 from omnigraph.errors import UsageError
 from omnigraph.language.query.expressions import Checked
 from omnigraph.language.schema.arrow import arrow_type
@@ -50,7 +50,7 @@ class Execution(Struct, dict=True):
 
     def __post_init__(self) -> None:
         self.now = self.now.replace(microsecond=self.now.microsecond // 1000 * 1000)
-        parameters = Given(self.values, self.now)
+        parameters = Bindings(self.values, self.now)
         prepared = self.prepared
         self.plan = prepared.plan
         self.expressions = [output.expression for output in self.plan.outputs]

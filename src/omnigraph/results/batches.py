@@ -86,7 +86,7 @@ def schema_of(fields: Iterable[ResultField]) -> pa.Schema:
 
 
 def in_batches(
-    pieces: Iterable[list[pa.Array]], schema: pa.Schema, rows: int
+    blocks: Iterable[list[pa.Array]], schema: pa.Schema, rows: int
 ) -> Iterator[pa.RecordBatch]:
     """Columns that come piece by piece, as batches of at most so many rows.
 
@@ -94,7 +94,7 @@ def in_batches(
     """
     pending: list[pa.Table] = []
     count = size = 0
-    for columns in pieces:
+    for columns in blocks:
         table = pa.Table.from_arrays(columns, names=schema.names)
         pending.append(table if table.schema.types == schema.types else table.cast(schema))
         count += table.num_rows

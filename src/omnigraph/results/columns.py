@@ -123,7 +123,7 @@ def _lists(array: pa.Array, elements: Sequence[Any]) -> list[Any]:
 def bracketed(
     array: pa.Array, elements: pa.Array, *, comma: str = ", ", end: str = "]"
 ) -> pa.Array:
-    """Give each list of a column as text, from the texts of all elements."""
+    """Return each list of a column as text, from the texts of all elements."""
     lengths = as_numpy(pc.fill_null(pc.list_value_length(array), 0))
     offsets = np.zeros(len(array) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
@@ -132,7 +132,7 @@ def bracketed(
 
 
 def _quoted(array: pa.Array) -> pa.Array:
-    """Give texts as JSON strings; only those that need an escape are looked at one by one."""
+    """Return texts as JSON strings; only those that need an escape are looked at one by one."""
     plain = _joined('"', array, '"')
     rows = _with_escapes(array)
     if not len(rows):

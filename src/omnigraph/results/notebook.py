@@ -30,7 +30,7 @@ def html(table: pa.Table, fields: Sequence[ResultField], foot: Sequence[str], *,
 
     Args:
         table: The rows.
-        fields: The columns. Ids of nodes and edges are framed, and tell their types when pointed
+        fields: The columns. Ids of nodes and edges are framed, and show their types when pointed
             at.
         foot: What to say below the table.
         rows: How many rows to show.
@@ -50,13 +50,13 @@ def html(table: pa.Table, fields: Sequence[ResultField], foot: Sequence[str], *,
         ]
         lines += [f"<tr>{''.join(row)}</tr>" for row in zip(*cells, strict=True)]
     more = table.num_rows - shown.num_rows
-    said = [f"{table.num_rows:,} row{'' if table.num_rows == 1 else 's'}", *foot]
+    summary = [f"{table.num_rows:,} row{'' if table.num_rows == 1 else 's'}", *foot]
     if more:
-        said[0] += f", the first {shown.num_rows} shown"
+        summary[0] += f", the first {shown.num_rows} shown"
     return (
         f'<div style="max-width:100%;overflow-x:auto"><table style="{_TABLE}"><thead>'
         + "\n".join(lines)
-        + f'</tbody></table><div style="{_FOOT}">{" · ".join(map(_text, said))}</div></div>'
+        + f'</tbody></table><div style="{_FOOT}">{" · ".join(map(_text, summary))}</div></div>'
     )
 
 

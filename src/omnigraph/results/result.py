@@ -193,7 +193,7 @@ class QueryResult(ResultHeader):
             stream: A file, or what has its `write`; it gets text, and bytes for `arrow`.
 
         Raises:
-            UsageError: There is no such format.
+            UsageError: The format is unknown.
         """
         from omnigraph.results import formats
 

@@ -111,7 +111,7 @@ def _line(texts: Sequence[str], fields: Sequence[ResultField], sizes: Sequence[i
 
 
 def _fitted(natural: Sequence[int], fields: Sequence[ResultField], width: int) -> list[int]:
-    """Give widths with which as many columns as possible fit: the long ones share what is left."""
+    """Return widths so that as many columns as possible fit; long ones share what is left."""
     # A cut number looks like another number, so only texts and lists are cut.
     least = [
         min(n, _NARROWEST) if f.type.is_text or not f.type.is_scalar else n

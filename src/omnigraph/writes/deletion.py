@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.compute.evaluate import Given
+from omnigraph.compute.evaluate import Bindings
 from omnigraph.language.query.plan import Delete
 from omnigraph.writes.delta import TableDelta, old_columns
 from omnigraph.writes.selection import select_rows
@@ -19,7 +19,7 @@ class Deletion:
         self._view = view
         self._removed: dict[str, pa.Table] = {}
 
-    def delete(self, statement: Delete, bindings: Given) -> None:
+    def delete(self, statement: Delete, bindings: Bindings) -> None:
         """Delete what a statement matches, and the edges of the nodes among it."""
         type, table = self._view.type(statement.type), self._view.table(statement.type)
         rows = select_rows(type, table, statement.condition, bindings, old_columns(type))

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.compute.evaluate import ComputeFault, Given
+from omnigraph.compute.evaluate import Bindings, ComputeFault
 from omnigraph.errors import UsageError
 from omnigraph.history.manifest import Commit
 from omnigraph.history.repository import Repository
@@ -142,7 +142,7 @@ def mutate(
         raise UsageError(f"query `{query.name}` reads; a mutation inserts, updates or deletes")
     now = dt.datetime.now(dt.UTC)
     now = now.replace(microsecond=now.microsecond // 1000 * 1000)
-    runs = [Given(values, now) for values in parameters]
+    runs = [Bindings(values, now) for values in parameters]
     counts: dict[str, TypeCounts] = {}
 
     def prepare(view: View) -> Mapping[str, TableDelta]:
@@ -186,7 +186,7 @@ def mutate(
 def _run(
     view: View,
     plan: WritePlan,
-    runs: Sequence[Given],
+    runs: Sequence[Bindings],
     embedder: Callable[[], Embedder],
     violations: Violations,
 ) -> tuple[dict[str, TableDelta], dict[str, TypeCounts]]:

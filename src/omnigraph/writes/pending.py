@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.compute.evaluate import ComputeFault, Given, evaluate, fit, matches, value
+from omnigraph.compute.evaluate import Bindings, ComputeFault, evaluate, fit, matches, value
 from omnigraph.compute.keys import ids_of, physical
 from omnigraph.compute.ulids import mint_ulids
 from omnigraph.language import EdgeType
@@ -68,7 +68,7 @@ class Pending:
 
     # --- statements ---
 
-    def insert(self, statement: Insert, bindings: Given) -> None:
+    def insert(self, statement: Insert, bindings: Bindings) -> None:
         """Add a row; with a key it takes the place of the committed row that has the same one."""
         row = {p.name: p.default for p in self.type.properties.values() if p.has_default}
         for assignment in statement.values:
@@ -78,7 +78,7 @@ class Pending:
                 self._faults[len(self._buffer), assignment.property] = "type", fault.message
         self._buffer.append(row)
 
-    def update(self, statement: Update, bindings: Given) -> None:
+    def update(self, statement: Update, bindings: Bindings) -> None:
         """Rewrite the rows that match, committed and pending ones."""
         self._flush()
         committed = self._committed(statement, bindings)
@@ -194,7 +194,7 @@ class Pending:
 
     # --- updates ---
 
-    def _committed(self, statement: Update, bindings: Given) -> pa.Table:
+    def _committed(self, statement: Update, bindings: Bindings) -> pa.Table:
         """The committed rows that match and that no pending row shadows."""
         columns = [name for name in self._schema.names if name not in self._blobs]
         rows = select_rows(self.type, self._table, statement.condition, bindings, columns)
@@ -219,7 +219,7 @@ class Pending:
         ]
         return pa.Table.from_arrays(columns, schema=self._schema)
 
-    def _assigned(self, assignment: Assignment, rows: pa.Table, bindings: Given) -> Any:
+    def _assigned(self, assignment: Assignment, rows: pa.Table, bindings: Bindings) -> Any:
         """The new values of a property."""
         name = physical(assignment.property, self.type)
         type = self._types[assignment.property]

@@ -14,7 +14,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.compute.evaluate import Columns, ComputeFault, Given, matches
+from omnigraph.compute.evaluate import Bindings, Columns, ComputeFault, matches
 from omnigraph.compute.keys import one_zero, physical
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.language.query.expressions import Checked, Column, Entity, PropertyOf, walk
@@ -61,7 +61,7 @@ class Condition:
 
     type: NodeType | EdgeType
     condition: Checked
-    bindings: Given
+    bindings: Bindings
     decides_anew: bool = False
 
     @property

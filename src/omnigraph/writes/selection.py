@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from omnigraph.compute.evaluate import Given, matches, value
+from omnigraph.compute.evaluate import Bindings, matches, value
 from omnigraph.compute.keys import ids_of, physical
 from omnigraph.compute.pushdown import push_down
 from omnigraph.language import EdgeType, NodeType
@@ -39,7 +39,7 @@ def select_rows(
     type: NodeType | EdgeType,
     table: ReadTable,
     condition: Checked,
-    bindings: Given,
+    bindings: Bindings,
     columns: Sequence[str],
 ) -> pa.Table:
     """Read columns, and the places, of the rows for which a condition is true."""
@@ -65,7 +65,7 @@ def select_rows(
     return rows.drop_columns([name for name in needed if name not in columns])
 
 
-def _narrowed(type: NodeType | EdgeType, condition: Checked, bindings: Given) -> str | None:
+def _narrowed(type: NodeType | EdgeType, condition: Checked, bindings: Bindings) -> str | None:
     """A test for the storage that no matching row fails."""
 
     def name(expression: Column | PropertyOf | Entity) -> str | None:
@@ -75,7 +75,9 @@ def _narrowed(type: NodeType | EdgeType, condition: Checked, bindings: Given) ->
     return None if pushed is None else pushed.sql
 
 
-def _ids_named(type: NodeType | EdgeType, condition: Checked, bindings: Given) -> pa.Array | None:
+def _ids_named(
+    type: NodeType | EdgeType, condition: Checked, bindings: Bindings
+) -> pa.Array | None:
     """The ids a row must have one of, when the condition fixes the whole key.
 
     The index of ids is always there, those of other columns are not.

@@ -124,7 +124,7 @@ class _QueryChecker:
         arguments = annotation.arguments
         first = next(a for a in self.node.annotations if a.name == annotation.name)
         if first is not annotation:
-            self.report.error("OG-SY-003", f"`@{annotation.name}` is given twice", annotation.span)
+            self.report.error("OG-SY-003", f"duplicate `@{annotation.name}`", annotation.span)
         if len(arguments) == 1 and isinstance(arguments[0], LiteralNode) and not annotation.options:
             value = arguments[0].value
             if isinstance(value, str):
@@ -283,7 +283,7 @@ class _QueryChecker:
         by_text: dict[str, list[Output]] = {}
         for output in outputs:
             by_text.setdefault(str(output.expression), []).append(output)
-        found: list[Ordering] = []
+        orderings: list[Ordering] = []
         for item in node.orderings:
             ordering = self.ordering(item, checker, by_name, by_text)
             if ordering is None:
@@ -306,8 +306,8 @@ class _QueryChecker:
                 )
                 continue
             self.check_orderable(item, ordering, node)
-            found.append(ordering)
-        return tuple(found)
+            orderings.append(ordering)
+        return tuple(orderings)
 
     def ordering(
         self,

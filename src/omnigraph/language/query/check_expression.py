@@ -154,7 +154,7 @@ class ExpressionChecker:
                 return None
             if type.is_blob and self.place not in ("value", "set"):
                 self.refuse_blob(
-                    f"${node.name}", node.span, "a blob can only be given to a property"
+                    f"${node.name}", node.span, "a blob can only be assigned to a property"
                 )
                 return None
             return Parameter(node.name, type)
@@ -166,13 +166,15 @@ class ExpressionChecker:
                 "give the variable a name",
             )
             return None
-        found = self.scope.find(node.name) if self.scope is not None else None
-        if found is None:
+        variable = self.scope.find(node.name) if self.scope is not None else None
+        if variable is None:
             self.unknown_variable(node)
             return None
-        if found.kind == "broken":
+        if variable.kind == "broken":
             return None
-        return Entity(found.name, found.kind, found.types, STRING.as_nullable(found.nullable))
+        return Entity(
+            variable.name, variable.kind, variable.types, STRING.as_nullable(variable.nullable)
+        )
 
     def unknown_variable(self, node: VariableNode) -> None:
         if self.lenient:
@@ -224,12 +226,12 @@ class ExpressionChecker:
         if not isinstance(entity, Entity):
             return None
         assert self.scope is not None
-        found = self.scope.find(name)
-        assert found is not None
-        columns = found.columns(self.catalog)
+        variable = self.scope.find(name)
+        assert variable is not None
+        columns = variable.columns(self.catalog)
         type = columns.get(node.property.text)
         if type is None:
-            owner = found.types[0] if len(found.types) == 1 else found.declared
+            owner = variable.types[0] if len(variable.types) == 1 else variable.declared
             self.error(
                 "OG-QC-103",
                 f"unknown property `{node.property.text}` on {owner}",
@@ -241,7 +243,7 @@ class ExpressionChecker:
             self.refuse_blob(node.property.text, node.span)
             return None
         return PropertyOf(
-            name, node.property.text, type.as_nullable(type.nullable or found.nullable)
+            name, node.property.text, type.as_nullable(type.nullable or variable.nullable)
         )
 
     def bare(self, node: BareNode) -> Checked | None:
@@ -473,8 +475,8 @@ class ExpressionChecker:
             values = side.type.values if side.type is not None else None
             if values is None or not isinstance(other, Constant):
                 continue
-            given = other.value if isinstance(other.value, list) else [other.value]
-            for value in given:
+            literals = other.value if isinstance(other.value, list) else [other.value]
+            for value in literals:
                 if value not in values:
                     self.error(
                         "OG-QC-124",

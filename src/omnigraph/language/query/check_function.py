@@ -70,14 +70,14 @@ class FunctionChecker:
         return None
 
     def arity(self, node: CallNode, least: int, most: int, form: str) -> bool:
-        given = len(node.arguments)
-        if least <= given <= most:
+        count = len(node.arguments)
+        if least <= count <= most:
             return True
         wanted = str(least) if least == most else f"{least} or {most}"
         noun = "argument" if most == 1 else "arguments"
         self.report.error(
             "OG-QC-127",
-            f"`{node.function.text}` takes {wanted} {noun}, not {given}",
+            f"`{node.function.text}` takes {wanted} {noun}, not {count}",
             node.span,
             f"write `{form}`",
         )
@@ -154,7 +154,7 @@ class FunctionChecker:
         if self.expressions.place not in ("return", "order"):
             self.report.error(
                 "OG-QC-131",
-                f"`{name}` gives a number to return or order by, it is not a filter",
+                f"`{name}` is a number to return or order by, not a filter",
                 node.span,
                 f"write `order {{ {name}( … ){' desc' if name == 'bm25' else ''} }}` and a `limit`",
             )
@@ -170,7 +170,7 @@ class FunctionChecker:
         if self.expressions.place not in ("return", "order"):
             self.report.error(
                 "OG-QC-131",
-                "`rrf` gives a number to return or order by, it is not a filter",
+                "`rrf` is a number to return or order by, not a filter",
                 node.span,
                 "write `order { rrf( … ) desc }` and a `limit`",
             )

@@ -143,7 +143,7 @@ class MutationChecker:
         for field in fields:
             name = field.name.text
             if name in seen:
-                self.report.error("OG-QC-153", f"`{name}` is given twice", field.name.span)
+                self.report.error("OG-QC-153", f"duplicate property `{name}`", field.name.span)
                 continue
             seen.add(name)
             type = self.target_type(field, table, place)
@@ -169,9 +169,9 @@ class MutationChecker:
             return None
         if isinstance(table, EdgeType) and name in ENDS:
             return STRING
-        found = table.properties.get(name)
-        if found is not None:
-            return found.type
+        property = table.properties.get(name)
+        if property is not None:
+            return property.type
         if name == "id":
             why = "it is made from the key" if table.key else "it is made for each new row"
             self.report.error("OG-QC-152", f"`id` cannot be set: {why}", field.name.span)
@@ -190,7 +190,7 @@ class MutationChecker:
         return None
 
     def require_all(self, node: InsertNode, table: NodeType | EdgeType) -> None:
-        given = {field.name.text for field in node.fields}
+        written = {field.name.text for field in node.fields}
         needed = list(ENDS) if isinstance(table, EdgeType) else []
         needed += [
             p.name
@@ -199,10 +199,10 @@ class MutationChecker:
         ]
         # A misspelt name is reported already; what it stands for is not missing as well.
         meant: set[str] = set()
-        for name in given - {*ENDS, *table.properties}:
+        for name in written - {*ENDS, *table.properties}:
             meant.update(near_names(name, needed))
             meant.add(_PHYSICAL_ENDS.get(name, name))
-        missing = [f"`{name}`" for name in needed if name not in given | meant]
+        missing = [f"`{name}`" for name in needed if name not in written | meant]
         if missing:
             self.report.error(
                 "OG-QC-151",
@@ -214,14 +214,14 @@ class MutationChecker:
     def fit(
         self, value: Checked, type: ValueType, field: FieldNode, table: NodeType | EdgeType
     ) -> Checked | None:
-        """Check a value against the property it is given to; literals become typed values."""
+        """Check a value against the property it is assigned to; literals become typed values."""
         span = field.value.span
         owner = f"`{field.name.text}` of {table.name}"
         if isinstance(value, Constant):
             return self.fit_literal(value, type, owner, span)
-        given = value.type
-        if given is None or not _assignable(given, type):
-            shown = "null" if given is None else str(given.as_nullable(False))
+        value_type = value.type
+        if value_type is None or not _assignable(value_type, type):
+            shown = "null" if value_type is None else str(value_type.as_nullable(False))
             self.report.error(
                 "OG-QC-154",
                 f"{owner} is {type.as_nullable(False)}, this is {shown}",
@@ -231,12 +231,12 @@ class MutationChecker:
                 else None,
             )
             return None
-        if given.nullable and not type.nullable:
+        if value_type.nullable and not type.nullable:
             self.report.error(
                 "OG-QC-156",
-                f"{owner} cannot be null, but this may be ({given})",
+                f"{owner} cannot be null, but this may be ({value_type})",
                 span,
-                f"declare it without the `?`: {given.as_nullable(False)}",
+                f"declare it without the `?`: {value_type.as_nullable(False)}",
             )
             return None
         return value
@@ -263,20 +263,20 @@ class MutationChecker:
             return None
 
 
-def _assignable(given: ValueType, target: ValueType) -> bool:
+def _assignable(source: ValueType, target: ValueType) -> bool:
     """True when values of a type may be stored in another; ranges are checked when they are."""
-    if given.is_vector or target.is_vector:
-        return given.dimension == target.dimension
-    if given.is_list != target.is_list:
+    if source.is_vector or target.is_vector:
+        return source.dimension == target.dimension
+    if source.is_list != target.is_list:
         return False
-    a, b = given.element, target.element
+    a, b = source.element, target.element
     if a.is_integer:
         return b.is_number
     if a.is_float:
         return b.is_float
-    if given.is_enum and target.is_enum:
-        assert given.values is not None and target.values is not None
-        return bool(set(given.values) & set(target.values))
+    if source.is_enum and target.is_enum:
+        assert source.values is not None and target.values is not None
+        return bool(set(source.values) & set(target.values))
     if target.is_blob:
         return a.scalar in (Scalar.BLOB, Scalar.STRING)
     return a.scalar is b.scalar

@@ -202,8 +202,8 @@ class PatternChecker:
         return any(scope.find(end.name) is not None for end in _ends(node))
 
     def known_types(self, end: VariableNode, scope: Scope) -> tuple[str, ...] | None:
-        found = scope.find(end.name)
-        return found.types if found is not None and found.kind == "node" else None
+        variable = scope.find(end.name)
+        return variable.types if variable is not None and variable.kind == "node" else None
 
     def fits_both_ways(self, item: _Pending, scope: Scope) -> bool:
         edge = item.edge
@@ -248,8 +248,8 @@ class PatternChecker:
         good = self.check_bounds(node, edge)
         ends: list[tuple[str, ...] | None] = []
         for end in (node.source, node.target):
-            found, types = self.end_types(end, scope)
-            good = good and found
+            known, types = self.end_types(end, scope)
+            good = good and known
             ends.append(types)
         if not good:
             return None
@@ -329,15 +329,15 @@ class PatternChecker:
                 f"bind a variable and compare: `$other: Type {{ property: ${end.name} }}`",
             )
             return False, None
-        found = scope.find(end.name)
-        if found is None or found.kind == "broken":
+        variable = scope.find(end.name)
+        if variable is None or variable.kind == "broken":
             return True, None
-        if found.kind == "edge":
+        if variable.kind == "edge":
             self.report.error(
                 "OG-QC-108", f"`${end.name}` is an edge; an edge joins nodes", end.span
             )
             return False, None
-        return True, found.types
+        return True, variable.types
 
     def direction(
         self,
@@ -378,11 +378,11 @@ class PatternChecker:
         """An end now has exactly this type: bind it, or narrow an interface to it."""
         if end.name == "_":
             return
-        found = scope.find(end.name)
-        if found is None:
+        variable = scope.find(end.name)
+        if variable is None:
             scope.variables[end.name] = Variable(end.name, "node", type, (type,), end.span)
-        elif found.kind == "node" and scope.variables.get(end.name) is found:
-            found.types = (type,)
+        elif variable.kind == "node" and scope.variables.get(end.name) is variable:
+            variable.types = (type,)
 
     # --- nested blocks and filters ---
 
@@ -413,19 +413,19 @@ class PatternChecker:
             scope=scope,
             lenient=self.lenient,
         )
-        found: list[Checked | None] = []
+        conditions: list[Checked | None] = []
         for clause in clauses:
             if isinstance(clause, FilterNode):
-                found.append(checker.condition(clause.condition))
+                conditions.append(checker.condition(clause.condition))
             elif isinstance(clause, BindingNode) and clause.variable.name in required:
                 for field in clause.fields:
                     left = PropertyNode(clause.variable, field.name, field.name.span)
                     equal = BinaryNode("=", left, field.value, field.span)
-                    found.append(checker.comparison(equal, in_braces=True))
+                    conditions.append(checker.comparison(equal, in_braces=True))
         late_names = set(scope.variables) - required
         filters: list[Checked] = []
         late: list[Checked] = []
-        for condition in found:
+        for condition in conditions:
             if condition is not None:
                 (late if variables(condition) & late_names else filters).append(condition)
         return tuple(filters), tuple(late)
@@ -473,7 +473,7 @@ class PatternChecker:
                 hint = "every combination of both is a match; add an edge or a comparison"
             else:
                 message = f"`${name}` has nothing to do with what is outside of `{word}`"
-                hint = f"the `{word}` block gives the same for every match; use an outer variable"
+                hint = f"the `{word}` block is the same for every match; use an outer variable"
             self.report.warning("OG-LT-104", message, variable.span, hint)
             join((anchor, name) if word == "match" else (name, ""))
 

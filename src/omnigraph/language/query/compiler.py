@@ -15,7 +15,7 @@ from omnigraph.language.query.parser import parse_queries
 from omnigraph.language.schema.catalog import Catalog
 from omnigraph.language.stream import TokenStream
 
-#: Texts that a cache keeps unless told otherwise.
+#: How many texts a cache holds by default.
 DEFAULT_CACHE_SIZE = 512
 
 
@@ -72,13 +72,13 @@ def check_queries(
     queries = {}
     with suppress(TooManyErrors):
         queries = check_file(parse_queries(TokenStream(report)), report, catalog)
-    found = report.diagnostics
-    warnings = tuple(d for d in found if d.severity == "warning")
-    return QueryFile(MappingProxyType(queries), warnings), found
+    diagnostics = report.diagnostics
+    warnings = tuple(d for d in diagnostics if d.severity == "warning")
+    return QueryFile(MappingProxyType(queries), warnings), diagnostics
 
 
 def _compile(text: str, catalog: Catalog, path: str | None) -> QueryFile:
-    file, found = check_queries(text, catalog, path=path)
-    if any(d.severity == "error" for d in found):
-        raise QueryError(found)
+    file, diagnostics = check_queries(text, catalog, path=path)
+    if any(d.severity == "error" for d in diagnostics):
+        raise QueryError(diagnostics)
     return file

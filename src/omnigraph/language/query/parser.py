@@ -90,7 +90,7 @@ def parse_queries(stream: TokenStream) -> FileNode:
 
 
 class _Unclosed(Abandoned):
-    """A block is not closed: what follows in this query cannot be told apart."""
+    """A block is not closed: what follows in this query cannot be parsed reliably."""
 
 
 class _QueryParser:
@@ -178,7 +178,7 @@ class _QueryParser:
         if not stream.at_word("return"):
             self.stop_at_next_query()
             hint: str | None = (
-                stream.misspelt(["return"]) or "a read says what it gives: `return { … }`"
+                stream.misspelt(["return"]) or "a read says what it returns: `return { … }`"
             )
             raise stream.unexpected("`return`", hint)
         stream.advance()
@@ -223,7 +223,7 @@ class _QueryParser:
 
     def clauses(self, word: str) -> tuple[Clause, ...]:
         stream = self.stream
-        found: list[Clause] = []
+        clauses: list[Clause] = []
         failed = False
         with stream.nested():
             while not stream.at("}"):
@@ -234,15 +234,15 @@ class _QueryParser:
                         raise stream.unexpected(
                             "a clause", "clauses are separated by space or new lines, not commas"
                         )
-                    found.append(self.clause())
+                    clauses.append(self.clause())
                 except _Unclosed:
                     raise
                 except Abandoned:
                     failed = self.broken = True
                     stream.recover(mark, _TOP)
-        if not found and not failed:
+        if not clauses and not failed:
             raise stream.unexpected(f"at least one clause in `{word}`")
-        return tuple(found)
+        return tuple(clauses)
 
     def clause(self) -> Clause:
         stream = self.stream
@@ -438,7 +438,7 @@ class _QueryParser:
 
     def projections(self) -> tuple[ProjectionNode, ...]:
         stream = self.stream
-        found: list[ProjectionNode] = []
+        projections: list[ProjectionNode] = []
         failed = False
         while not stream.at("}"):
             self.stop_at_next_query()
@@ -447,18 +447,18 @@ class _QueryParser:
                 start = stream.current.start
                 expression = parse_expression(stream, column=True)
                 alias = self.name("a name after `as`") if stream.accept_word("as") else None
-                found.append(ProjectionNode(expression, alias, (start, stream.previous.end)))
+                projections.append(ProjectionNode(expression, alias, (start, stream.previous.end)))
                 self.separator("`,` or `}`" if alias else "`as`, `,` or `}`", ["as"])
             except Abandoned:
                 failed = self.broken = True
                 stream.recover(mark, _TOP)
-        if not found and not failed:
+        if not projections and not failed:
             raise stream.unexpected("something to return")
-        return tuple(found)
+        return tuple(projections)
 
     def orderings(self) -> tuple[OrderingNode, ...]:
         stream = self.stream
-        found: list[OrderingNode] = []
+        orderings: list[OrderingNode] = []
         failed = False
         while not stream.at("}"):
             self.stop_at_next_query()
@@ -468,14 +468,14 @@ class _QueryParser:
                 expression = parse_expression(stream)
                 direction = stream.accept_word("desc") or stream.accept_word("asc")
                 descending = None if direction is None else direction.text == "desc"
-                found.append(OrderingNode(expression, descending, (start, stream.previous.end)))
+                orderings.append(OrderingNode(expression, descending, (start, stream.previous.end)))
                 self.separator("`asc`, `desc`, `,` or `}`", ["asc", "desc"])
             except Abandoned:
                 failed = self.broken = True
                 stream.recover(mark, _TOP)
-        if not found and not failed:
+        if not orderings and not failed:
             raise stream.unexpected("something to order by")
-        return tuple(found)
+        return tuple(orderings)
 
     def separator(self, expected: str, words: list[str]) -> None:
         """Items of a block are separated by commas or new lines."""
@@ -503,7 +503,7 @@ class _QueryParser:
 
     def mutations(self) -> tuple[Mutation, ...]:
         stream = self.stream
-        found: list[Mutation] = []
+        mutations: list[Mutation] = []
         while not stream.at("}"):
             self.stop_at_next_query()
             mark = stream.mark
@@ -516,11 +516,11 @@ class _QueryParser:
                     raise stream.unexpected(
                         "`insert`, `update` or `delete`", stream.misspelt(list(_MUTATIONS))
                     )
-                found.append(self.mutation())
+                mutations.append(self.mutation())
             except Abandoned:
                 self.broken = True
                 stream.recover(mark, _TOP)
-        return tuple(found)
+        return tuple(mutations)
 
     def mutation(self) -> Mutation:
         stream = self.stream

@@ -54,9 +54,9 @@ class Scope:
         """Find a variable here or in an outer block."""
         scope: Scope | None = self
         while scope is not None:
-            found = scope.variables.get(name)
-            if found is not None:
-                return found
+            variable = scope.variables.get(name)
+            if variable is not None:
+                return variable
             scope = scope.outer
         return None
 

@@ -93,7 +93,7 @@ def type_annotations(checks: Checks, nodes: list[AnnotationNode], owner: str) ->
 def property_annotations(checks: Checks, draft: PropertyDraft, node: PropertyNode) -> None:
     """Check the annotations behind a property and put them into its draft."""
     type = node.type.type
-    given: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     others: list[Annotation] = []
     for annotation in _placed(checks, node.annotations, "property", draft.name):
         match annotation.name:
@@ -101,37 +101,37 @@ def property_annotations(checks: Checks, draft: PropertyDraft, node: PropertyNod
                 # With parentheses it would be a constraint of the body: see the parser.
                 draft.flags[name] = annotation
             case "description" | "instruction" as name:
-                given[name] = _one_text(checks, annotation, "…")
+                options[name] = _one_text(checks, annotation, "…")
             case "rename_from":
                 if (old := _one_text(checks, annotation, "old")) is not None:
                     draft.rename = Rename(old, annotation.span)
             case "embed":
-                given["embed"] = _embed(checks, annotation, type)
+                options["embed"] = _embed(checks, annotation, type)
             case "default":
-                given.update(_default(checks, annotation, type))
+                options.update(_default(checks, annotation, type))
             case _:
                 others.append(_unknown(checks, annotation))
     if type is not None:
         others.sort(key=lambda a: a.name)
-        draft.property = Property(draft.name, type, annotations=tuple(others), **given)
+        draft.property = Property(draft.name, type, annotations=tuple(others), **options)
 
 
-def check_embed_source(checks: Checks, node: PropertyNode, found: PropertyDraft | None) -> None:
+def check_embed_source(checks: Checks, node: PropertyNode, draft: PropertyDraft | None) -> None:
     """Check that the property an `@embed` names is there and holds text."""
     annotation = next(a for a in node.annotations if a.name == "embed")
     source = annotation.arguments[0]
     assert isinstance(source, LiteralNode)
-    if found is None:
+    if draft is None:
         checks.error(
             "OG-SC-164",
             f"`@embed` reads the property `{source.value}`, which does not exist",
             source.span,
             "name a String property of the same type",
         )
-    elif found.property is not None and not _is_string(found.property.type):
+    elif draft.property is not None and not _is_string(draft.property.type):
         checks.error(
             "OG-SC-164",
-            f"`@embed` reads text, but `{source.value}` is {found.property.type.noun}",
+            f"`@embed` reads text, but `{source.value}` is {draft.property.type.noun}",
             source.span,
             "name a String property of the same type",
         )
@@ -144,7 +144,7 @@ def _is_string(type: ValueType) -> bool:
 def _placed(
     checks: Checks, nodes: list[AnnotationNode], owner: str, property: str | None = None
 ) -> list[AnnotationNode]:
-    """Give the annotations that may stand here, each once."""
+    """Return the annotations that may stand here, each once."""
     good: list[AnnotationNode] = []
     seen: dict[str, AnnotationNode] = {}
     for node in nodes:
@@ -272,7 +272,7 @@ def _plain_argument(argument: Argument) -> Any:
 
 
 def plain_literal(value: Any) -> Any:
-    """Give a literal as plain JSON that can be printed back without its type."""
+    """Return a literal as plain JSON that can be printed back without its type."""
     if isinstance(value, dt.datetime):
         return {"datetime": to_json(value)}
     if isinstance(value, dt.date):

@@ -198,11 +198,11 @@ class Catalog(Struct, frozen=True, dict=True):
     @cached_property
     def incident_edges(self) -> Mapping[str, tuple[str, ...]]:
         """For each node type the edge types that start or end there."""
-        found: dict[str, list[str]] = {name: [] for name in self.nodes}
+        by_node: dict[str, list[str]] = {name: [] for name in self.nodes}
         for edge in self.edges.values():
             for end in {edge.source, edge.target}:
-                found[end].append(edge.name)
-        return {name: tuple(edges) for name, edges in found.items()}
+                by_node[end].append(edge.name)
+        return {name: tuple(edges) for name, edges in by_node.items()}
 
     def tables(self) -> Iterator[NodeType | EdgeType]:
         """All node types, then all edge types."""
@@ -224,7 +224,7 @@ class Catalog(Struct, frozen=True, dict=True):
         return _digest(_normal(self.to_dict()))
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the canonical compiled form as plain JSON values."""
+        """Return the canonical compiled form as plain JSON values."""
         return {
             "format": FORMAT,
             "next_id": self.next_id,
@@ -247,7 +247,7 @@ class Catalog(Struct, frozen=True, dict=True):
         }
 
     def to_json(self) -> str:
-        """Give the canonical compiled form as text: sorted keys, no needless space."""
+        """Return the canonical compiled form as text: sorted keys, no needless space."""
         return _canonical(self.to_dict())
 
     @staticmethod

@@ -251,16 +251,17 @@ def _table_draft(
 
 
 def _check_end(checks: Checks, end: NameNode, declared: dict[str, Declaration]) -> None:
-    found = declared.get(end.text)
-    if isinstance(found, NodeNode):
+    declaration = declared.get(end.text)
+    if isinstance(declaration, NodeNode):
         return
-    if found is not None:
+    if declaration is not None:
         hint = "name a node type"
-        if isinstance(found, InterfaceNode):
+        if isinstance(declaration, InterfaceNode):
             hint = "declare one edge type for each node type that implements it"
         checks.error(
             "OG-SC-107",
-            f"`{end.text}` is an {_KINDS[type(found)]}; an edge starts and ends at node types",
+            f"`{end.text}` is an {_KINDS[type(declaration)]};"
+            " an edge starts and ends at node types",
             end.span,
             hint,
         )
@@ -281,11 +282,11 @@ def _implemented(
     declared: dict[str, Declaration],
     interfaces: dict[str, InterfaceDraft],
 ) -> InterfaceDraft | None:
-    found = declared.get(name.text)
-    if isinstance(found, InterfaceNode):
-        return interfaces[found.name.text]
-    if found is not None:
-        kind = _KINDS[type(found)]
+    declaration = declared.get(name.text)
+    if isinstance(declaration, InterfaceNode):
+        return interfaces[declaration.name.text]
+    if declaration is not None:
+        kind = _KINDS[type(declaration)]
         checks.error(
             "OG-SC-104",
             f"`{node.name.text}` cannot implement `{name.text}`: it is"
@@ -382,9 +383,9 @@ def _check_embeds(
         embed = draft.property.embed
         if embed is None or not any(a.name == "embed" for a in member.annotations):
             continue
-        found = properties.get(embed.source)
-        if found is not None or complete:
-            check_embed_source(checks, member, found)
+        source = properties.get(embed.source)
+        if source is not None or complete:
+            check_embed_source(checks, member, source)
 
 
 def _expand(

@@ -221,8 +221,8 @@ class ConstraintChecks:
                 good = False
                 continue
             seen.add(name.text)
-            found, type = self._member(name, constraint)
-            good = good and found
+            exists, type = self._member(name, constraint)
+            good = good and exists
             if type is not None:
                 good = self._fits(name, type, constraint) and good
         if not good:
@@ -301,8 +301,8 @@ class ConstraintChecks:
                 f"remove `@index({name.text})`",
             )
             return
-        found, type = self._member(name, "index")
-        if not found:
+        exists, type = self._member(name, "index")
+        if not exists:
             return
         if type is not None and type.is_blob:
             self._checks.error(
@@ -323,8 +323,8 @@ class ConstraintChecks:
             self._malformed(node, _range_hint(node, before))
             return
         name, bounds = arguments[0], arguments[1]
-        found, type = self._member(name, "range")
-        if not found:
+        exists, type = self._member(name, "range")
+        if not exists:
             return
         if type is not None and not type.is_number:
             self._checks.error(
@@ -394,8 +394,8 @@ class ConstraintChecks:
             self._malformed(node, hint)
             return
         name = arguments[0]
-        found, type = self._member(name, "check")
-        if not found:
+        exists, type = self._member(name, "check")
+        if not exists:
             return
         if type is not None and (not type.is_text or type.is_enum):
             hint = "an enum is checked against its values already" if type.is_enum else None

@@ -1,6 +1,6 @@
 """Checked types → catalog: giving every type and property its stable identity.
 
-One counter mints type ids, incarnations and property ids and never gives a number twice. A type
+One counter mints type ids, incarnations and property ids and never uses a number twice. A type
 or property keeps its numbers as long as its name stays or `@rename_from` says where it came from;
 dropped and declared anew, it gets new ones.
 """
@@ -97,37 +97,37 @@ class _Identities:
         if self._is_new_graph:
             return {}
         wanted = list(wanted)
-        found = {name: name for name, _ in wanted if name in accepted}
-        kept = frozenset(found)
+        old_names = {name: name for name, _ in wanted if name in accepted}
+        unchanged = frozenset(old_names)
         claims: dict[str, Rename] = {}
         for name, rename in wanted:
             if rename is None:
                 continue
-            if name in kept:
+            if name in unchanged:
                 self._no_effect(rename, f"`{name}` has this name already")
                 continue
-            if self._may_claim(name, rename, accepted, kept, claims, what, other_kind):
+            if self._may_claim(name, rename, accepted, unchanged, claims, what, other_kind):
                 claims[rename.old] = rename
-                found[name] = rename.old
-        return found
+                old_names[name] = rename.old
+        return old_names
 
     def _may_claim(
         self,
         name: str,
         rename: Rename,
         accepted: Collection[str],
-        kept: Collection[str],
+        unchanged: Collection[str],
         claims: Mapping[str, Rename],
         what: str,
         other_kind: Collection[str],
     ) -> bool:
         old = rename.old
-        if old in accepted and old not in kept and old not in claims:
+        if old in accepted and old not in unchanged and old not in claims:
             return True
         if rename.inherited:
             # An interface speaks for all its node types; one that never had the old name is fine.
             return False
-        if old in kept:
+        if old in unchanged:
             code, problem = "OG-ID-102", f"`{old}` is still declared, so `{name}` cannot be it"
             hint = f"remove the declaration of `{old}`, or `@rename_from`"
         elif old in claims:

@@ -165,10 +165,10 @@ def _edge(stream: TokenStream, first: Token) -> EdgeNode:
 
 
 def _annotations(stream: TokenStream) -> list[AnnotationNode]:
-    found: list[AnnotationNode] = []
+    annotations: list[AnnotationNode] = []
     while stream.at("@"):
-        found.append(parse_annotation(stream))
-    return found
+        annotations.append(parse_annotation(stream))
+    return annotations
 
 
 def _body(stream: TokenStream, owner: NameNode, hint: str | None) -> BodyNode:

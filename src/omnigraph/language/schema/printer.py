@@ -106,17 +106,17 @@ def _members(table: TableType, interfaces: list[Interface]) -> list[str]:
 
 
 def _asked(interfaces: Iterable[Interface], flag: str, name: str) -> bool:
-    """True when an interface gives its property this flag."""
+    """True when an interface declares its property with this flag."""
     wanted = Annotation(flag)
-    found = (i.properties[name] for i in interfaces if name in i.properties)
-    return any(wanted in p.annotations for p in found)
+    declarations = (i.properties[name] for i in interfaces if name in i.properties)
+    return any(wanted in p.annotations for p in declarations)
 
 
 def _by_property(indexes: Iterable[Index]) -> dict[str, list[Index]]:
-    found: dict[str, list[Index]] = {}
+    by_property: dict[str, list[Index]] = {}
     for index in indexes:
-        found.setdefault(index.property, []).append(index)
-    return found
+        by_property.setdefault(index.property, []).append(index)
+    return by_property
 
 
 def _property(p: Property, flags: Iterable[str] = ()) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from omnigraph.compute.evaluate import Given
+from omnigraph.compute.evaluate import Bindings
 from omnigraph.query.budget import Budget
 from omnigraph.query.frames import Frame
 from omnigraph.query.live_variables import LiveAfter
@@ -30,7 +30,7 @@ class Context(Struct):
 
     source: Source
     types: Types
-    parameters: Given
+    parameters: Bindings
     budget: Budget
     live_after: LiveAfter = field(default_factory=dict)
     measured: Measurements = field(default_factory=Measurements)

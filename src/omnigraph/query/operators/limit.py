@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from omnigraph.compute.evaluate import Given, value
+from omnigraph.compute.evaluate import Bindings, value
 from omnigraph.errors import UsageError
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.query.frames import Frame
@@ -21,7 +21,7 @@ class Limit(Struct, frozen=True):
     offset: int
 
     @staticmethod
-    def of(plan: ReadPlan, parameters: Given) -> Limit:
+    def of(plan: ReadPlan, parameters: Bindings) -> Limit:
         """The limit of a plan.
 
         Raises:
@@ -53,7 +53,7 @@ class Limit(Struct, frozen=True):
                 return
 
 
-def _count(expression: Any, parameters: Given) -> int | None:
+def _count(expression: Any, parameters: Bindings) -> int | None:
     if expression is None:
         return None
     count = value(expression, parameters)

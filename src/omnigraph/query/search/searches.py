@@ -16,7 +16,7 @@ import pyarrow as pa
 from msgspec import Struct, field
 
 from omnigraph.compute.arrays import as_arrow, distinct, distinct_places
-from omnigraph.compute.evaluate import Given, value
+from omnigraph.compute.evaluate import Bindings, value
 from omnigraph.errors import UsageError
 from omnigraph.language.query.expressions import (
     Checked,
@@ -44,7 +44,7 @@ class Searches(Struct, dict=True):
     """The search functions of one query."""
 
     source: Source
-    given: Given
+    given: Bindings
     calls: Mapping[str, SearchCall]
     embedder: GetEmbedder | None = None
     #: What is known about each search, by name and type.
@@ -244,7 +244,7 @@ def _looked_up(positions: Positions, values: Floats, wanted: Positions) -> Float
     return known
 
 
-def _whole(expression: Checked, given: Given, what: str, low: int, high: int) -> int:
+def _whole(expression: Checked, given: Bindings, what: str, low: int, high: int) -> int:
     number = value(expression, given)
     if not isinstance(number, int) or not low <= number <= high:
         raise UsageError(f"{what} is a whole number from {low} to {high}, not {number}")
