@@ -14,7 +14,7 @@
     ├── RecoveryRequired      an interrupted write needs a person to look at it
     ├── NotFound              no such graph, branch, commit, type or entity
     ├── GapError              what a change feed has to read next is gone; start from a baseline
-    ├── AlreadyExists         the thing to be created is there already
+    ├── AlreadyExists         the thing to be created already exists
     ├── ResourceLimit         a memory, time or size budget is used up
     ├── PolicyDenied          the actor may not do this
     ├── StorageError          the disk or object store failed; `transient` says if a retry helps
@@ -46,6 +46,8 @@ class OmnigraphError(Exception):
 
     default_code: ClassVar[str] = "error"
     exit_code: ClassVar[int] = 1
+    #: The attributes that its plain form has, too.
+    _details: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, message: str, *, code: str | None = None) -> None:
         super().__init__(message)
@@ -54,7 +56,14 @@ class OmnigraphError(Exception):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the error as plain JSON-ready values."""
-        return {"error": type(self).__name__, "code": self.code, "message": self.message}
+        plain = {"error": type(self).__name__, "code": self.code, "message": self.message}
+        return plain | {name: _plain(getattr(self, name)) for name in self._details}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [item.to_dict() if hasattr(item, "to_dict") else item for item in value]
+    return value
 
 
 class SourceError(OmnigraphError):
@@ -159,6 +168,7 @@ class ValidationError(OmnigraphError):
     """
 
     default_code = "validation_failed"
+    _details: ClassVar[tuple[str, ...]] = ("total", "violations")
 
     def __init__(self, violations: Sequence[Violation], *, total: int | None = None) -> None:
         self.violations = tuple(violations)
@@ -171,14 +181,6 @@ class ValidationError(OmnigraphError):
             f"{self.total} violation{plural} of the schema's rules:", self.violations, self.total
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the error as plain JSON-ready values."""
-        return {
-            **super().to_dict(),
-            "total": self.total,
-            "violations": [v.to_dict() for v in self.violations],
-        }
-
 
 class LoadError(ValidationError):
     """An input has faults; nothing was written.
@@ -189,6 +191,7 @@ class LoadError(ValidationError):
     """
 
     default_code = "load_failed"
+    _details: ClassVar[tuple[str, ...]] = ("total", "violations", "totals")
 
     def __init__(self, violations: Sequence[Violation], totals: Mapping[str, int]) -> None:
         self.totals = dict(sorted(totals.items()))
@@ -198,10 +201,6 @@ class LoadError(ValidationError):
         kinds = ", ".join(f"{number:,} {rule}" for rule, number in self.totals.items())
         head = f"the input has {self.total:,} fault{'' if self.total == 1 else 's'} ({kinds})"
         return _listed(head, self.violations[:10], self.total) + "\nnothing was written"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the error as plain values."""
-        return {**super().to_dict(), "totals": self.totals}
 
 
 def _listed(head: str, violations: Sequence[Violation], total: int) -> str:
@@ -222,17 +221,18 @@ class KeyConflict(ConflictError):
     """A strict insert met ids that exist already, and nothing else is wrong with it.
 
     Attributes:
-        violations: The first of the rows that are there already.
+        violations: The first of the rows that already exist.
         total: How many there are.
     """
 
     default_code = "key_conflict"
+    _details: ClassVar[tuple[str, ...]] = ("total", "violations")
 
     def __init__(self, violations: Sequence[Violation], *, total: int | None = None) -> None:
         self.violations = tuple(violations)
         self.total = len(self.violations) if total is None else total
-        what = "1 row is" if self.total == 1 else f"{self.total:,} rows are"
-        head = f"{what} there already; nothing was written"
+        what = "1 row already exists" if self.total == 1 else f"{self.total:,} rows already exist"
+        head = f"{what}; nothing was written"
         super().__init__(_listed(head, self.violations[:10], self.total))
 
     @property
@@ -240,47 +240,34 @@ class KeyConflict(ConflictError):
         """The ids of the first of them."""
         return tuple(v.id for v in self.violations if v.id is not None)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the error as plain JSON-ready values."""
-        return {
-            **super().to_dict(),
-            "total": self.total,
-            "violations": [v.to_dict() for v in self.violations],
-        }
-
 
 class ReadSetConflict(ConflictError):
     """What the operation read has changed since; run it again on the new state."""
 
     default_code = "read_set_conflict"
+    _details = ("changed",)
 
     def __init__(self, message: str, *, changed: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.changed = tuple(changed)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the error as plain JSON-ready values."""
-        return {**super().to_dict(), "changed": list(self.changed)}
 
 
 class MergeConflicts(ConflictError):
     """Two branches disagree. `conflicts` lists every place."""
 
     default_code = "merge_conflicts"
+    _details = ("conflicts",)
 
     def __init__(self, message: str, *, conflicts: Sequence[Any]) -> None:
         super().__init__(message)
         self.conflicts = tuple(conflicts)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the error as plain JSON-ready values."""
-        return {**super().to_dict(), "conflicts": [c.to_dict() for c in self.conflicts]}
 
 
 class PreconditionFailed(OmnigraphError):
     """The branch is not at the commit the caller named; nothing was changed."""
 
     default_code = "precondition_failed"
+    _details = ("expected", "actual")
     exit_code = 4
 
     def __init__(self, message: str, *, expected: str | None, actual: str | None) -> None:
@@ -288,23 +275,16 @@ class PreconditionFailed(OmnigraphError):
         self.expected = expected
         self.actual = actual
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the error as plain JSON-ready values."""
-        return {**super().to_dict(), "expected": self.expected, "actual": self.actual}
-
 
 class RecoveryRequired(OmnigraphError):
     """An interrupted write could not be resolved without a person."""
 
     default_code = "recovery_required"
+    _details = ("operation_id",)
 
     def __init__(self, message: str, *, operation_id: str | None = None) -> None:
         super().__init__(message)
         self.operation_id = operation_id
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the error as plain JSON-ready values."""
-        return {**super().to_dict(), "operation_id": self.operation_id}
 
 
 class NotFound(OmnigraphError):
@@ -320,7 +300,7 @@ class GapError(OmnigraphError):
 
 
 class AlreadyExists(OmnigraphError):
-    """The thing to be created is there already; nothing was changed."""
+    """The thing to be created already exists; nothing was changed."""
 
     default_code = "already_exists"
 
@@ -329,15 +309,12 @@ class ResourceLimit(OmnigraphError):
     """A memory, time or size budget is used up."""
 
     default_code = "resource_limit"
+    _details = ("resource", "limit")
 
     def __init__(self, message: str, *, resource: str, limit: int | float) -> None:
         super().__init__(message)
         self.resource = resource
         self.limit = limit
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the error as plain JSON-ready values."""
-        return {**super().to_dict(), "resource": self.resource, "limit": self.limit}
 
 
 class PolicyDenied(OmnigraphError):
@@ -350,14 +327,11 @@ class StorageError(OmnigraphError):
     """The disk or the object store failed, or holds something unreadable."""
 
     default_code = "storage_error"
+    _details = ("transient",)
 
     def __init__(self, message: str, *, transient: bool = False) -> None:
         super().__init__(message)
         self.transient = transient
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the error as plain JSON-ready values."""
-        return {**super().to_dict(), "transient": self.transient}
 
 
 class EmbeddingError(OmnigraphError):
@@ -367,15 +341,12 @@ class EmbeddingError(OmnigraphError):
     """
 
     default_code = "embedding_failed"
+    _details = ("transient", "status")
 
     def __init__(self, message: str, *, transient: bool = False, status: int | None = None) -> None:
         super().__init__(message)
         self.transient = transient
         self.status = status
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the error as plain JSON-ready values."""
-        return {**super().to_dict(), "transient": self.transient, "status": self.status}
 
 
 class UpgradeRequired(OmnigraphError):

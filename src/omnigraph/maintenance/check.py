@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
@@ -14,6 +13,7 @@ from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import PublishedTable
 from omnigraph.history.repository import Repository
 from omnigraph.language import EdgeType, NodeType
+from omnigraph.plain import Plain
 from omnigraph.writes.delta import TableDelta
 from omnigraph.writes.rules import Violations
 from omnigraph.writes.rules.ids import check_each_id
@@ -24,7 +24,7 @@ from omnigraph.writes.view import View
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Plain):
     """Something that is not as it has to be."""
 
     branch: str
@@ -32,33 +32,15 @@ class Problem:
     rule: str
     message: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the problem as plain values."""
-        return {
-            "branch": self.branch,
-            "table": self.table,
-            "rule": self.rule,
-            "message": self.message,
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckResult(Plain):
     """What a check looked at, and the problems."""
 
     branches: int
     tables: int
     rows: int
     problems: tuple[Problem, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain values."""
-        return {
-            "branches": self.branches,
-            "tables": self.tables,
-            "rows": self.rows,
-            "problems": [p.to_dict() for p in self.problems],
-        }
 
 
 def check(repository: Repository) -> CheckResult:
@@ -109,7 +91,7 @@ def _check_table(
     table: PublishedTable,
     readable: list[PublishedTable],
 ) -> Iterator[Problem]:
-    """Is the table there, as the manifest says?"""
+    """Check that the table exists as the manifest says."""
 
     def problem(rule: str, message: str) -> Problem:
         return Problem(branch.name, table.key, rule, message)
