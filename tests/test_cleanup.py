@@ -295,7 +295,7 @@ def test_a_list_of_lance_that_lacks_something_is_not_believed(
     with open(place) as graph:
         fail(graph, "write.prepared")
         before = all_files(place)
-        monkeypatch.setattr(References, "_kept", lambda *_: {"data/in-use"})
+        monkeypatch.setattr(References, "_referenced", lambda *_: {"data/in-use"})
         done = graph.cleanup(confirm=True, leftovers_older_than=NOW)
         assert "Lance does not list data/in-use" in done.errors["node:Person"]
     assert all_files(place) == before

@@ -519,7 +519,7 @@ def test_check_finds_edges_without_ends(graph: Graph, monkeypatch: pytest.Monkey
 def test_an_append_is_strict_and_changes_nothing_when_an_id_is_there(graph: Graph):
     graph.write_batches({"Person": ("append", people(ann=1))})
     head = graph.commits()[0].id
-    with pytest.raises(KeyConflict, match='the key "ann" is there already; use merge'):
+    with pytest.raises(KeyConflict, match='the key "ann" already exists; use merge'):
         graph.write_batches({"Person": ("append", people(ann=2, bob=3))})
     many = people(**{f"p{n}": n for n in range(2000)}, ann=9)
     with pytest.raises(KeyConflict) as caught:

@@ -14,7 +14,7 @@
     ├── RecoveryRequired      an interrupted write needs a person to look at it
     ├── NotFound              no such graph, branch, commit, type or entity
     ├── GapError              what a change feed has to read next is gone; start from a baseline
-    ├── AlreadyExists         the thing to be created is there already
+    ├── AlreadyExists         the thing to be created already exists
     ├── ResourceLimit         a memory, time or size budget is used up
     ├── PolicyDenied          the actor may not do this
     ├── StorageError          the disk or object store failed; `transient` says if a retry helps
@@ -46,7 +46,7 @@ class OmnigraphError(Exception):
 
     default_code: ClassVar[str] = "error"
     exit_code: ClassVar[int] = 1
-    #: The attributes of its own that `to_dict` contains, in their order.
+    #: The attributes that its plain form has, too.
     _details: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, message: str, *, code: str | None = None) -> None:
@@ -56,14 +56,14 @@ class OmnigraphError(Exception):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the error as plain JSON-ready values."""
-        details = {name: _plain(getattr(self, name)) for name in self._details}
-        return {"error": type(self).__name__, "code": self.code, "message": self.message, **details}
+        plain = {"error": type(self).__name__, "code": self.code, "message": self.message}
+        return plain | {name: _plain(getattr(self, name)) for name in self._details}
 
 
 def _plain(value: Any) -> Any:
-    if not isinstance(value, tuple):
-        return value
-    return [item.to_dict() if hasattr(item, "to_dict") else item for item in value]
+    if isinstance(value, tuple):
+        return [item.to_dict() if hasattr(item, "to_dict") else item for item in value]
+    return value
 
 
 class SourceError(OmnigraphError):
@@ -187,7 +187,7 @@ class LoadError(ValidationError):
     """
 
     default_code = "load_failed"
-    _details = ("total", "violations", "totals")
+    _details: ClassVar[tuple[str, ...]] = ("total", "violations", "totals")
 
     def __init__(self, violations: Sequence[Violation], totals: Mapping[str, int]) -> None:
         self.totals = dict(sorted(totals.items()))
@@ -217,18 +217,18 @@ class KeyConflict(ConflictError):
     """A strict insert met ids that exist already, and nothing else is wrong with it.
 
     Attributes:
-        violations: The first of the rows that are there already.
+        violations: The first of the rows that already exist.
         total: How many there are.
     """
 
     default_code = "key_conflict"
-    _details = ("total", "violations")
+    _details: ClassVar[tuple[str, ...]] = ("total", "violations")
 
     def __init__(self, violations: Sequence[Violation], *, total: int | None = None) -> None:
         self.violations = tuple(violations)
         self.total = len(self.violations) if total is None else total
-        what = "1 row is" if self.total == 1 else f"{self.total:,} rows are"
-        head = f"{what} there already; nothing was written"
+        what = "1 row already exists" if self.total == 1 else f"{self.total:,} rows already exist"
+        head = f"{what}; nothing was written"
         super().__init__(_listed(head, self.violations[:10], self.total))
 
     @property
@@ -296,7 +296,7 @@ class GapError(OmnigraphError):
 
 
 class AlreadyExists(OmnigraphError):
-    """The thing to be created is there already; nothing was changed."""
+    """The thing to be created already exists; nothing was changed."""
 
     default_code = "already_exists"
 

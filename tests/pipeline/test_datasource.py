@@ -354,7 +354,7 @@ def test_append_refuses_and_merge_replaces_what_is_there(spark, graph):
     files, head = data_files(graph), graph.snapshot().commit
     with pytest.raises(AnalysisException) as caught:
         writing(frame, graph)
-    assert 'the key "Ada" is there already; use merge to replace it' in str(caught.value)
+    assert 'the key "Ada" already exists; use merge to replace it' in str(caught.value)
     assert "Traceback" not in str(caught.value)
     assert "\tat org.apache" not in str(caught.value)
     assert graph.snapshot().commit == head
@@ -468,7 +468,7 @@ def test_rows_written_meanwhile_are_checked_against(graph, monkeypatch, mode):
     message = staged(writer, [{"name": "Eve", "age": 1}], monkeypatch)
     graph.load([{"name": "Eve", "age": 2}], type="Person", mode="append")
     if mode == "append":
-        with pytest.raises(KeyConflict, match="is there already"):
+        with pytest.raises(KeyConflict, match="already exists"):
             writer.commit([message])
     else:
         writer.commit([message])

@@ -134,7 +134,7 @@ CASES = [
     Case("repeated", ['Part "x", `sku`: duplicate key "x" in one write'],
          {"Part": pa.table({"sku": ["x", "x"]})}, [node("Part", sku="x")] * 2,
          'insert Part { sku: "x" } insert Part { sku: "x" }', mode="append"),
-    Case("exists", ['Part "q", `sku`: the key "q" is there already; use merge to replace it'],
+    Case("exists", ['Part "q", `sku`: the key "q" already exists; use merge to replace it'],
          {"Part": pa.table({"sku": ["x", "q"]})}, [node("Part", sku="x"), node("Part", sku="q")],
          mode="append", error=KeyConflict),
     Case("unique in the write", ['Part "y", `mail`: "m" is taken by "x" in the same write'],

@@ -7,13 +7,12 @@ value of an old commit is found as it was then.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
-
-from msgspec import to_builtins
+from typing import Literal
 
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, UsageError
 from omnigraph.history.manifest import PublishedTable
+from omnigraph.plain import Plain
 from omnigraph.storage.blobs import BlobStream, ByteRange, blob_columns, open_blob
 from omnigraph.storage.tables import TableSnapshot
 
@@ -22,7 +21,7 @@ EntityKind = Literal["node", "edge"]
 
 
 @dataclass(frozen=True, slots=True)
-class BlobStat:
+class BlobStat(Plain):
     """What is known of a blob value without reading it.
 
     Attributes:
@@ -40,11 +39,6 @@ class BlobStat:
     size: int
     is_external: bool
     uri: str | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the answer as plain values."""
-        values: dict[str, Any] = to_builtins(self)
-        return values
 
 
 def check_kind(published: PublishedTable, kind: EntityKind) -> None:

@@ -83,8 +83,8 @@ class Writes(Maintenance):
                 stream; an Arrow, pandas or polars table, a list of dictionaries, or a mapping of
                 types to tables; a Spark DataFrame.
             mode: `merge` replaces rows with the same id, and the last one of the input wins;
-                `append` refuses ids that are there, or there twice; `overwrite` replaces all rows
-                of the types in the input.
+                `append` refuses ids that already exist, and duplicates; `overwrite` replaces all
+                rows of the types in the input.
             branch: Where to.
             type: The node or edge type of all rows of a table; files are named after it else.
             columns: Names of a table's columns, and the properties that they are.
@@ -104,7 +104,7 @@ class Writes(Maintenance):
             progress: Is called with how far it is.
 
         Raises:
-            KeyConflict: Rows to append are there already, and nothing else is wrong.
+            KeyConflict: Rows to append already exist, and nothing else is wrong.
             LoadError: The input has faults; all are counted, and the first hundred listed.
             UsageError: The call makes no sense, or a file cannot be read.
             ReadSetConflict: Another writer was faster; run it again.
@@ -122,7 +122,7 @@ class Writes(Maintenance):
         repository.history.check_branch(branch)
         if rejects is not None and "://" in os.fspath(rejects):
             raise UsageError(
-                f"{rejects}: lines that are wrong are kept in a folder on this machine"
+                f"{rejects}: lines that are wrong are written to a folder on this machine"
             )
         commit_options = CommitOptions(actor, message, if_commit, idempotency_key)
         folder = None if rejects is None else Path(rejects)
@@ -178,7 +178,7 @@ class Writes(Maintenance):
     ) -> MutationResult:
         """Fill the vectors with `@embed` that are null where their text is not, in one commit.
 
-        Vectors that are there stay, also when their text has changed since. Rows with a blank text
+        Existing vectors stay, also when their text has changed since. Rows with a blank text
         are left alone.
 
         Args:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from omnigraph.errors import UpgradeRequired
 from omnigraph.history.manifest import FORMAT, FORMAT_KEY, MAIN, ManifestState, PublishedTable
 from omnigraph.history.names import fork_name
+from omnigraph.plain import Plain
 
 if TYPE_CHECKING:
     from omnigraph.storage.ledger import LedgerVersion
@@ -19,16 +20,12 @@ MANIFEST = "__manifest"
 ARCHIVE = "@archive"
 
 
-class BranchInfo(Struct, frozen=True):
+class BranchInfo(Plain, Struct, frozen=True):
     """A branch as a user sees it."""
 
     name: str
     parent: str | None
     head: str | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the branch as plain values."""
-        return {"name": self.name, "parent": self.parent, "head": self.head}
 
 
 class Present(Struct, frozen=True):

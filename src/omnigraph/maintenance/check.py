@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
-from msgspec import to_builtins
 
 from omnigraph.compute.keys import physical
 from omnigraph.errors import NotFound, OmnigraphError
@@ -15,6 +13,7 @@ from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import PublishedTable
 from omnigraph.history.repository import Repository
 from omnigraph.language import EdgeType, NodeType
+from omnigraph.plain import Plain
 from omnigraph.writes.delta import TableDelta
 from omnigraph.writes.rules import Violations
 from omnigraph.writes.rules.ids import check_each_id
@@ -25,7 +24,7 @@ from omnigraph.writes.view import View
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Plain):
     """Something that is not as it has to be."""
 
     branch: str
@@ -33,25 +32,15 @@ class Problem:
     rule: str
     message: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the problem as plain values."""
-        values: dict[str, Any] = to_builtins(self)
-        return values
-
 
 @dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckResult(Plain):
     """What a check looked at, and the problems."""
 
     branches: int
     tables: int
     rows: int
     problems: tuple[Problem, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain values."""
-        values: dict[str, Any] = to_builtins(self)
-        return {**values, "problems": list(values["problems"])}
 
 
 def check(repository: Repository) -> CheckResult:
@@ -102,7 +91,7 @@ def _check_table(
     table: PublishedTable,
     readable: list[PublishedTable],
 ) -> Iterator[Problem]:
-    """Is the table there, as the manifest says?"""
+    """Check that the table exists as the manifest says."""
 
     def problem(rule: str, message: str) -> Problem:
         return Problem(branch.name, table.key, rule, message)

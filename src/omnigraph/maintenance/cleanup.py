@@ -32,6 +32,7 @@ from omnigraph.history.manifest import MAIN, TableIdentity
 from omnigraph.history.names import branch_of_fork, is_internal
 from omnigraph.history.repository import Repository
 from omnigraph.maintenance.loose_files import cache_leftovers, control_leftovers, scratch_leftovers
+from omnigraph.plain import Plain
 from omnigraph.storage.leftovers import Leftover, TableLeftovers
 from omnigraph.storage.lock import EffectLock
 from omnigraph.storage.objects import Objects, StoredFile
@@ -46,7 +47,7 @@ _ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class CleanedPlace:
+class CleanedPlace(Plain):
     """The leftovers of one place.
 
     Attributes:
@@ -61,15 +62,6 @@ class CleanedPlace:
     files: int
     bytes: int
     forks: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the place as plain values."""
-        return {
-            "place": self.place,
-            "files": self.files,
-            "bytes": self.bytes,
-            "forks": list(self.forks),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +133,7 @@ def cleanup(
     for name, place in _places(repository, doomed):
         removed: list[Leftover] = []
         try:
-            removed, young = _found(place, until)
+            removed, young = _leftovers(place, until)
             younger += sum(len(leftover.files) for leftover in young)
             if confirm and removed:
                 leftovers, removed = removed, []
@@ -151,7 +143,7 @@ def cleanup(
         except (StorageError, NotFound) as error:
             errors[name] = error.message
         if removed:
-            done.append(_told(name, removed))
+            done.append(_cleaned(name, removed))
     branches = tuple(sorted(map(branch_of_fork, doomed)))
     return CleanupResult(confirm, tuple(done), errors, younger, branches)
 
@@ -168,7 +160,7 @@ def _deleted_before(repository: Repository, until: float) -> list[str]:
     return forks
 
 
-def _found(place: _Place, until: float) -> tuple[list[Leftover], list[Leftover]]:
+def _leftovers(place: _Place, until: float) -> tuple[list[Leftover], list[Leftover]]:
     for attempt in range(_ATTEMPTS):
         try:
             return place.find(until)
@@ -212,7 +204,7 @@ def _portions(leftovers: Sequence[Leftover]) -> Iterator[list[Leftover]]:
         yield portion
 
 
-def _told(name: str, leftovers: Sequence[Leftover]) -> CleanedPlace:
+def _cleaned(name: str, leftovers: Sequence[Leftover]) -> CleanedPlace:
     forks = tuple(leftover.fork for leftover in leftovers if leftover.fork is not None)
     files = sum(len(leftover.files) for leftover in leftovers)
     return CleanedPlace(name, files, sum(leftover.size for leftover in leftovers), forks)

@@ -56,7 +56,7 @@ def cache_leftovers(repository: Repository) -> list[Leftover]:
 
 
 def _is_of_use(file: str, live: set[str]) -> bool:
-    """True for a whole file whose branches are all there."""
+    """True for a whole file whose branches all exist."""
     verified = map_arrays(file)
     if verified is None:
         return False

@@ -85,13 +85,13 @@ def open_object(address: str) -> ObjectReader:
     """Open an object for reading.
 
     Raises:
-        StorageError: It is not there, or cannot be read.
+        StorageError: It does not exist, or cannot be read.
     """
     return ObjectReader(address)
 
 
 def put_object(address: str, portions: Iterable[bytes]) -> None:
-    """Write an object: it is there, whole, when all portions are sent, and not before."""
+    """Write an object: it exists, whole, when all portions are sent, and not before."""
     writer = ObjectWriter(address)
     for portion in portions:
         writer.write(portion)
@@ -117,7 +117,7 @@ def copy_object(address: str, target: str, size: int) -> None:
 
 
 class ObjectWriter:
-    """An object that is written from start to end; it is there when it is closed."""
+    """An object that is written from start to end; it exists once it is closed."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -155,7 +155,7 @@ class ObjectWriter:
         return True
 
     def close(self) -> None:
-        """Send what is left; the object is there then."""
+        """Send what is left; the object exists then."""
         if not self.closed:
             self.closed = True
             with bucket_errors(self._address):

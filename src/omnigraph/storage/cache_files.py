@@ -78,7 +78,7 @@ def _digest(file: str, *_identity: int) -> str:
 
 
 def open_file(file: str) -> int | None:
-    """Open a file of the cache for reading; None when it is not there, or a link leads to it."""
+    """Open a file of the cache for reading; None when it does not exist, or a link leads to it."""
     if _is_elsewhere(file):
         return None
     try:
@@ -92,7 +92,7 @@ def open_file(file: str) -> int | None:
 
 
 def read_file(file: str) -> bytes | None:
-    """The content of a file of the cache; None when it is not there, or a link leads to it."""
+    """The content of a file of the cache; None when it does not exist, or a link leads to it."""
     handle = open_file(file)
     if handle is None:
         return None
@@ -139,7 +139,7 @@ def write_file(file: str, *contents: bytes | memoryview) -> bool:
 
 
 def remove_file(file: str) -> None:
-    """Remove a file of the cache, if it is there and no link leads to it."""
+    """Remove a file of the cache, if it exists and no link leads to it."""
     if not _is_elsewhere(file):
         with suppress(OSError):
             os.unlink(file)

@@ -133,7 +133,7 @@ def relocated(
     """Where rows of one version are in a later one.
 
     Returns:
-        Their addresses, and which of the rows are there.
+        Their addresses, and which of the rows exist.
     """
     moves = moves_between(old, new)
     left = np.concatenate([np.array(moves.vanished, np.uint64), moves.deleted >> _FRAGMENT_BITS])
@@ -163,7 +163,7 @@ def kept_places(
         addresses: Where the rows are.
 
     Returns:
-        Their addresses in the other version, and which of the rows are there.
+        Their addresses in the other version, and which of the rows exist.
     """
     ours, theirs = one.fragments(), other.fragments()
     shared = {state.id: theirs[name].id for name, state in ours.items() if name in theirs}
@@ -331,7 +331,7 @@ def _span(table: TableSnapshot, fragments: Collection[int], addresses: RowIds) -
 def _looked_up(
     keys: RowIds, values: RowIds, wanted: RowIds
 ) -> tuple[RowIds, npt.NDArray[np.bool_]]:
-    """The values of some keys, and which keys are there."""
+    """The values of some keys, and which keys exist."""
     if not len(keys):
         return np.zeros(len(wanted), np.uint64), np.zeros(len(wanted), bool)
     if not (keys[1:] > keys[:-1]).all():

@@ -49,7 +49,7 @@ def stage_schema(
     Without a value for a new column, only the schema changes. Indexes of other columns stay.
 
     Raises:
-        UsageError: A column to change is not there, or a name would be there twice.
+        UsageError: A column to change does not exist, or a name would be a duplicate.
     """
     snapshot = snapshot.private()
     renames = renames or {}

@@ -55,7 +55,7 @@ def open_dataset(
         if not os.path.isdir(location.child(ref.path)):
             raise ValueError(f"{location.child(ref.path)} was not found")
     table = location.store_address(ref.path)
-    with _damage_told():
+    with _damage_reported():
         if ref.branch is None:
             return lance.dataset(table, version=version, session=session)
         root = root or lance.dataset(table, session=session)
@@ -64,13 +64,13 @@ def open_dataset(
 
 def at_home(ref: TableRef, dataset: LanceDataset, version: int | None = None) -> LanceDataset:
     """Open another version from one that is open: of the same table, on the branch of `ref`."""
-    with _damage_told():
+    with _damage_reported():
         checked_out = dataset.checkout_version((ref.branch, version))
     return settled(ref, checked_out)
 
 
 @contextmanager
-def _damage_told() -> Iterator[None]:
+def _damage_reported() -> Iterator[None]:
     """Lance panics over some files of versions that end too early: that is an error like others."""
     try:
         yield

@@ -106,7 +106,7 @@ class IdCache:
         """Look ids up in some fragments of a version.
 
         Returns:
-            The columns `id`, `_rowid` and `_rowaddr` of the rows that are there.
+            The columns `id`, `_rowid` and `_rowaddr` of the rows that exist.
         """
         texts: list[pa.Array] = []
         row_ids: list[npt.NDArray[np.uint64]] = []

@@ -82,7 +82,7 @@ def stage_indices(
             cover yet.
 
     Raises:
-        UsageError: A column is not there or of the wrong type for its index, or the name is that
+        UsageError: A column does not exist or has the wrong type, or the name is that
             of an index of another column.
     """
     snapshot = snapshot.private()

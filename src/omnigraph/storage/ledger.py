@@ -54,7 +54,7 @@ class LedgerVersion:
 
     Attributes:
         head: The key of the row that all publishers replace.
-        place: The address of the head row; None if it is not there, or nobody has looked.
+        place: The address of the head row; None if it does not exist, or nobody has looked.
         tail: All rows of the fragment that has the head row, if they are few.
     """
 

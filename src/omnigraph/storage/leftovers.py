@@ -2,7 +2,7 @@
 
 Writers that were killed, have failed or were overtaken leave them. Files that a living writer has
 staged look just the same, so only old ones count, and a writer looks under the lock whether what it
-has staged is still there. Versions are never removed here.
+has staged still exists. Versions are never removed here.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Objects(ABC):
 
     @abstractmethod
     def write(self, path: str, data: bytes) -> None:
-        """Write an object, whole, in place of what was there."""
+        """Write an object, whole, in place of what it had."""
 
     @abstractmethod
     def create(self, path: str, data: bytes) -> bool:

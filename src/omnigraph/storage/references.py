@@ -19,7 +19,7 @@ from omnigraph.storage.snapshot import table_errors
 from omnigraph.storage.table_ref import TableRef
 from omnigraph.storage.tables import Tables
 
-#: So many references are gathered before those that are there twice are dropped.
+#: So many references are gathered before duplicates are dropped.
 _TOGETHER = 1 << 20
 
 _PLACE = re.compile(
@@ -52,7 +52,7 @@ class References:
         return any(key in keys for keys in self._keys.values())
 
     def refresh(self, forks: Mapping[str, Any]) -> None:
-        """Read what the versions that were not there before refer to.
+        """Read what the new versions refer to.
 
         Args:
             forks: The forks that count, with Lance's description of each.
@@ -64,7 +64,7 @@ class References:
         lifetimes |= {name: str(known["branch_identifier"]) for name, known in forks.items()}
         for gone in self._keys.keys() - lifetimes.keys():
             del self._keys[gone]
-            # Not there if the fork was deleted while it was read.
+            # Missing if the fork was deleted while it was read.
             self._read.pop(gone, None)
         for fork, lifetime in lifetimes.items():
             seen, newest = self._read.get(fork, (lifetime, 0))
@@ -90,15 +90,15 @@ class References:
         if versions and newest == 0 and ref.branch is not None:
             # Lance omits the indexes that a fork has from what it was created from. The fork may
             # lose them later, but gets no more of them.
-            keys |= self._kept(ref, at_home(ref, dataset, min(versions)))
-        if versions and (unknown := self._kept(ref, dataset) - keys):
+            keys |= self._referenced(ref, at_home(ref, dataset, min(versions)))
+        if versions and (unknown := self._referenced(ref, dataset) - keys):
             raise StorageError(
                 f"table {ref.folder}: Lance does not list {min(unknown)}, which the newest version"
                 " refers to; nothing can be removed"
             )
         return max(versions, default=newest)
 
-    def _kept(self, ref: TableRef, dataset: LanceDataset) -> set[str]:
+    def _referenced(self, ref: TableRef, dataset: LanceDataset) -> set[str]:
         """The keys of what a version refers to, as the version itself tells it."""
         bases: dict[int | None, str] = {None: self._tables.location.child(ref.folder)}
         bases |= {id: base.path for id, base in dataset.base_paths().items()}

@@ -191,7 +191,7 @@ class Tables:
     def delete_branch(self, path: str, name: str, keep: Collection[str] = ()) -> None:
         """Delete a branch of a table, and before it the branches that were created from it.
 
-        Fine when it is gone already, or half there because its maker was killed.
+        Fine when it is gone already, or incomplete because its creator was killed.
 
         Raises:
             StorageError: A branch to `keep` was created from it; nothing was deleted.
@@ -266,7 +266,7 @@ class Tables:
         return stage_patch(snapshot, Patch(removed_at=matching[ROW_ADDRESS]))
 
     def merge_tiers(self, write: StagedWrite) -> StagedWrite:
-        """Let a staged change of rows also merge small fragments, if enough are there."""
+        """Let a staged change of rows also merge small fragments, if there are enough."""
         if write.kind not in ("append", "merge", "delete"):
             return write
         updated, emptied, new = parts(write._operation)
@@ -331,7 +331,7 @@ class Tables:
 
         Raises:
             ReadSetConflict: The table moved since the write was staged. If Lance re-based the
-                write on top of the movement, the message says so: the version is there.
+                write on top of the movement, the message says so: the version exists.
         """
         transaction = Transaction(
             read_version=write.read_version,

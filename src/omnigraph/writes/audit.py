@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.errors import ReadSetConflict
+from omnigraph.plain import Plain
 from omnigraph.storage.tables import TableRef, Tables
 
 TABLE = "_graph_commit_recoveries.lance"
@@ -29,7 +30,7 @@ _SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Recovery:
+class Recovery(Plain):
     """One recovery.
 
     Attributes:
@@ -49,19 +50,6 @@ class Recovery:
     writer: str
     tables: tuple[dict[str, Any], ...]
     time: dt.datetime
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the recovery as plain values."""
-        return {
-            "operation_id": self.operation_id,
-            "commit": self.commit,
-            "kind": self.kind,
-            "actor": self.actor,
-            "branch": self.branch,
-            "writer": self.writer,
-            "tables": list(self.tables),
-            "time": self.time.isoformat().replace("+00:00", "Z"),
-        }
 
 
 def record(tables: Tables, recovery: Recovery) -> None:

@@ -44,7 +44,7 @@ def write_batches(
 
     Raises:
         NotFound: There is no such branch or type.
-        KeyConflict: A row to append is there already.
+        KeyConflict: A row to append already exists.
         ValidationError: Rows do not fit their table, or break a rule; nothing was written.
     """
     if not isinstance(batches, Mapping):

@@ -38,13 +38,13 @@ class Conformed(NamedTuple):
         table: The rows; a value that does not fit is null.
         unfit: By column, in which rows a value does not fit.
         whole: Columns that do not fit as a whole, or that are missing.
-        given_ids: The rows came with ids, and not all were generated here.
+        has_ids: The rows came with ids, and not all were generated here.
     """
 
     table: pa.Table
     unfit: Mapping[str, pa.Array]
     whole: frozenset[str]
-    given_ids: bool
+    has_ids: bool
 
 
 class Misfit(NamedTuple):
@@ -86,12 +86,12 @@ def conform(type: NodeType | EdgeType, rows: pa.Table, violations: Violations) -
             columns[field.name] = column
         elif field.name != "id":
             columns[field.name] = _left_out(type, field, property, rows.num_rows, violations, whole)
-    given_ids = "id" in columns
-    if not given_ids:
+    has_ids = "id" in columns
+    if not has_ids:
         columns["id"] = ids_of(type, columns) if type.key else mint_ulids(rows.num_rows)
     elif type.key and columns["id"].null_count:
         columns["id"] = pc.coalesce(columns["id"], ids_of(type, columns))
-    if not given_ids and not type.key:
+    if not has_ids and not type.key:
         violations.minted.append(columns["id"])
     unfit = {name: pa.repeat(pa.scalar(True), rows.num_rows) for name in whole}
     for name, wrong in misfits.items():
@@ -101,7 +101,7 @@ def conform(type: NodeType | EdgeType, rows: pa.Table, violations: Violations) -
             violations.add(type.name, id, shown, value, rule, reason, place)
         unfit[name] = _mask([one.place for one in wrong], rows.num_rows)
     table = pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
-    return Conformed(table, unfit, frozenset(whole), given_ids)
+    return Conformed(table, unfit, frozenset(whole), has_ids)
 
 
 def check_rows(
@@ -120,7 +120,7 @@ def check_rows(
         external_blobs: What the URI of a blob outside of the graph may start with.
     """
     check_values(type, rows.table, violations, unfit=rows.unfit, external_blobs=external_blobs)
-    if rows.given_ids:
+    if rows.has_ids:
         check_each_id(type, rows.table, violations, rows.unfit.get("id"))
 
 

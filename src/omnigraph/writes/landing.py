@@ -237,7 +237,7 @@ def _check_tables(
     now: BranchState,
     prepared: Sequence[PreparedTable],
 ) -> None:
-    """Check that the tables are as published, and that what was staged is still there."""
+    """Check that the tables are as published, and that what was staged still exists."""
     for item in prepared:
         if item.is_fork:
             # A fork that the manifest does not know is left from a deleted or interrupted branch.
@@ -436,7 +436,7 @@ def _settled(
         with resolved(repository, sidecar), suppress(NotFound):
             commit = repository.history.commit(job.commit_id)
     except Exception:
-        # The sidecar is still there: the next writer, or the next open, resolves it.
+        # The sidecar still exists: the next writer, or the next open, resolves it.
         raise failure from None
     if commit is not None or len(sidecar.commits) > 1:
         return commit

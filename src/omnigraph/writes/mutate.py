@@ -21,6 +21,7 @@ from omnigraph.history.repository import Repository
 from omnigraph.language import CompiledQuery
 from omnigraph.language.query.plan import Delete, Insert, Update, WritePlan
 from omnigraph.language.values import Value
+from omnigraph.plain import Plain
 from omnigraph.writes.deletion import Deletion
 from omnigraph.writes.delta import TableDelta
 from omnigraph.writes.digests import request_digest
@@ -37,11 +38,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class TypeCounts:
+class TypeCounts(Plain):
     """How many distinct rows of a type a mutation has touched, each counted once.
 
     Attributes:
-        inserted: Rows that were not there before.
+        inserted: Rows that did not exist before.
         replaced: Rows that an insert with the same key has replaced.
         updated: Rows that updates have changed.
         deleted: Rows that are gone, by cascade or not.
@@ -56,15 +57,6 @@ class TypeCounts:
     def affected(self) -> int:
         """All of them."""
         return self.inserted + self.replaced + self.updated + self.deleted
-
-    def to_dict(self) -> dict[str, int]:
-        """Return the counts as plain values."""
-        return {
-            "inserted": self.inserted,
-            "replaced": self.replaced,
-            "updated": self.updated,
-            "deleted": self.deleted,
-        }
 
 
 @dataclass(frozen=True, slots=True)

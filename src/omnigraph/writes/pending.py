@@ -242,9 +242,9 @@ class Pending:
         fitting, wrong, why = fit_column(type, column)
         if why is not None:
             self._violations.add(self.type.name, None, assignment.property, None, "type", why)
-        for place, given_value, rule, reason in wrong:
+        for place, assigned, rule, reason in wrong:
             id = ids[place].as_py()
-            self._violations.add(self.type.name, id, assignment.property, given_value, rule, reason)
+            self._violations.add(self.type.name, id, assignment.property, assigned, rule, reason)
         # The rows keep what they had: nothing follows from a value that does not fit.
         return rows[name] if wrong or why is not None else fitting
 

@@ -123,7 +123,7 @@ def _transactions(steps: Sequence[SidecarTable]) -> list[str]:
 def _roll_forward(
     repository: Repository, lock: EffectLock, base: BranchState, sidecar: Sidecar
 ) -> Recovery:
-    """All effects are there: publish them as the dead writer would have."""
+    """All effects exist: publish them as the dead writer would have."""
     published: list[list[PublishedTable]] = []
     newest: dict[TableIdentity, PublishedTable] = {}
     for planned in sidecar.commits:
@@ -143,7 +143,7 @@ def _roll_forward(
 def _roll_back(
     repository: Repository, lock: EffectLock, base: BranchState, sidecar: Sidecar
 ) -> Recovery:
-    """Some effects are missing, or the branch moved on: undo the effects that are there."""
+    """Some effects are missing, or the branch moved on: undo the effects that exist."""
     moved = False
     for steps in sidecar.by_table:
         moved |= _has_moved(repository, base, sidecar, steps)

@@ -80,7 +80,7 @@ def _ids_named(
 ) -> pa.Array | None:
     """The ids a row must have one of, when the condition fixes the whole key.
 
-    The index of ids is always there, those of other columns are not.
+    The index of ids always exists, those of other columns may not.
     """
     if not type.key:
         return None

@@ -65,7 +65,7 @@ def fill_vectors(
         if property.name in nulls:
             wanted = pc.and_(wanted, pc.invert(pa.array(nulls[property.name])))
         if pc.any(wanted).as_py():
-            new_vectors = _made(type, property, texts.filter(wanted), embedder(), objects)
+            new_vectors = _embedded(type, property, texts.filter(wanted), embedder(), objects)
             whole = _put(vectors.cast(kind), wanted, new_vectors.cast(kind))
             rows = rows.set_column(rows.column_names.index(property.name), property.name, whole)
     return rows
@@ -78,7 +78,7 @@ def _source(property: Property, rows: pa.Table) -> pa.Array:
     return pa.repeat(pa.scalar(property.default, pa.utf8()), rows.num_rows)
 
 
-def _made(
+def _embedded(
     type: NodeType | EdgeType,
     property: Property,
     texts: pa.Array,

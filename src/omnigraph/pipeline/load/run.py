@@ -205,7 +205,7 @@ class Loading:
         """Load.
 
         Raises:
-            KeyConflict: Rows to append are there already; nothing was written.
+            KeyConflict: Rows to append already exist; nothing was written.
             LoadError: The input has faults; nothing was written.
         """
         options = self.options

@@ -269,7 +269,7 @@ class _Staging:
         found = Violations(most)
         conformed = conform(type, rows.table, found)
         minted = np.zeros(len(rows.lines), np.bool_) if rows.minted is None else rows.minted
-        if not conformed.given_ids and not type.key:
+        if not conformed.has_ids and not type.key:
             minted = np.ones(len(rows.lines), np.bool_)
         elif rows.minted is not None:
             found.minted.append(conformed.table["id"].filter(pa.array(minted)).combine_chunks())

@@ -1,4 +1,4 @@
-"""The rule about ends: every edge goes from a node that is there to a node that is there."""
+"""The rule about ends: both nodes of every edge exist."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def end_keys(rows: pa.Table, column: str) -> pa.Array:
 
 
 def missing_ends(ends: pa.Array, written: Iterable[pa.Array], table: Lookup) -> pa.Array:
-    """The ends that are not there.
+    """The ends that do not exist.
 
     Args:
         ends: Different ids of nodes of one type.
@@ -41,7 +41,7 @@ def missing_ends(ends: pa.Array, written: Iterable[pa.Array], table: Lookup) -> 
 
 
 def broken_ends(catalog: Catalog, target: str, missing: pa.Array) -> list[Broken]:
-    """What is wrong with the edges of all types that end at nodes that are not there."""
+    """What is wrong with the edges of all types that end at nodes that do not exist."""
     keys = pa.table({"text": missing, "part": pa.repeat(pa.scalar(-1), len(missing))})
     reason = f"there is no {target} {{value}}"
     return [

@@ -1,6 +1,6 @@
 """The rule about ids: each is a text, that of the row's key, in one write once.
 
-A strict insert also wants ids that are not there yet.
+A strict insert also wants ids that do not exist yet.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def existing_ids(type: NodeType | EdgeType, keys: pa.Table, table: Lookup) -> Br
     old = table.find("id", pc.unique(keys["text"]), ["id"])
     if not old.num_rows:
         return None
-    reason = f"the {_word(type)} {{value}} is there already; use merge to replace it"
+    reason = f"the {_word(type)} {{value}} already exists; use merge to replace it"
     return _broken(type, "exists", reason, "every", first_parts(keys, old["id"].combine_chunks()))
 
 

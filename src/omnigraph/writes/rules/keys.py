@@ -79,7 +79,7 @@ class RowsLookup:
 
 
 def distinct_keys(texts: pa.Array, rows: Ints | None = None) -> pa.Table:
-    """Different keys: how often each is there, and the last row that has it.
+    """Different keys: how often each occurs, and the last row that has it.
 
     Args:
         texts: The keys of rows; null is none.
@@ -94,7 +94,7 @@ def distinct_keys(texts: pa.Array, rows: Ints | None = None) -> pa.Table:
 
 
 def only_keys(texts: pa.Array | pa.ChunkedArray) -> pa.Table:
-    """Different keys, of which only that they are there matters."""
+    """Different keys, of which only matters that they occur."""
     unique = pc.unique(texts).drop_null()
     zeros = np.zeros(len(unique), np.int64)
     return pa.table({"text": unique, "row": zeros, "count": zeros + 1})
@@ -128,7 +128,7 @@ def without(texts: pa.Array, others: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def repeated_texts(keys: pa.Table) -> pa.Table:
-    """The keys that are there more than once, and the first part that has each."""
+    """The keys that occur more than once, and the first part that has each."""
     once = not pc.any(pc.greater(keys["count"], 1)).as_py()
     if once and len(pc.unique(keys["text"])) == keys.num_rows:
         return keys.slice(0, 0).select(["text", "part"])

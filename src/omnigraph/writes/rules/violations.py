@@ -50,7 +50,7 @@ def with_id(violation: Violation, id: str | None) -> Violation:
 
 
 def refusal(violations: Sequence[Violation], counts: Mapping[str, int]) -> OmnigraphError:
-    """The error for violations: a conflict when rows are there already and nothing else is wrong.
+    """The error for violations: a conflict when rows already exist and nothing else is wrong.
 
     Args:
         violations: The first of them.
@@ -187,7 +187,7 @@ class Violations:
         """Raise the violations, if there are any.
 
         Raises:
-            KeyConflict: Rows are there already.
+            KeyConflict: Rows already exist.
             ValidationError: Something else is wrong.
         """
         if self.total:
