@@ -46,7 +46,7 @@ def rank_of(unit: str, size: int) -> tuple[int, int]:
     return len(_FIRST) + unit.startswith(_LAST), -size
 
 
-class ModuleScheduling(LoadGroupScheduling):
+class ModuleScheduling(LoadGroupScheduling):  # type: ignore[misc]
     """Hands out modules and groups, each to one process."""
 
     def _split_scope(self, nodeid: str) -> str:
