@@ -47,7 +47,7 @@ def locate(task: LocateTask) -> Located:
     for path in task.broken:
         broken = task.site.get(path, StoredBroken).opened()
         by_type.setdefault(broken.type, []).append(broken)
-    found: list[Violation] = []
+    violations: list[Violation] = []
     counts: Counter[str] = Counter()
     lines: list[Ints] = []
     for type, all_broken in by_type.items():
@@ -64,11 +64,11 @@ def locate(task: LocateTask) -> Located:
             lines.append(numbers[places])
             first = described(broken, rows, ids, places[:MOST_SHOWN], keys[:MOST_SHOWN])
             of_lines = zip(first, numbers[places].tolist(), strict=False)
-            found += [replace(one, file=file, line=line) for one, line in of_lines]
+            violations += [replace(one, file=file, line=line) for one, line in of_lines]
     rejected: tuple[bytes, ...] = ()
-    if task.keep_rejected and task.part is not None and task.part.format == "jsonl" and found:
+    if task.keep_rejected and task.part is not None and task.part.format == "jsonl" and violations:
         rejected = _lines(task, set(np.concatenate(lines).tolist()))
-    return Located(Faults(Faults.of(found).shown, +counts), rejected)
+    return Located(Faults(Faults.of(violations).shown, +counts), rejected)
 
 
 def _rows(site: TaskContext, staged: StagedPart, type: str, names: set[str]) -> pa.Table | None:
@@ -102,10 +102,10 @@ def _lines(task: LocateTask, wanted: set[int]) -> tuple[bytes, ...]:
     for paths in task.staged.bad_rows.values():
         for path in paths:
             wanted -= set(unpacked(task.site.get(path, bytes))[LINE].to_pylist())
-    found = []
+    lines = []
     for block in read_part(task.part, task.site.catalog):
         if block.text:
             every = block.text.split(b"\n")
             mine = [n for n in wanted if block.before < n <= block.before + block.lines]
-            found += [every[n - 1 - block.before].rstrip(b"\r") for n in sorted(mine)]
-    return tuple(found)
+            lines += [every[n - 1 - block.before].rstrip(b"\r") for n in sorted(mine)]
+    return tuple(lines)

@@ -59,21 +59,21 @@ def merge_part(task: MergeTask) -> Mapping[str, MergedRows]:
 
 
 def _merged_rows(site: TaskContext, type: str, staged: StagedRows, stays: pa.Table) -> MergedRows:
-    made = MergedRows(instead=not staged.waiting)
+    merged = MergedRows(instead=not staged.waiting)
     snapshot = site.open(type)
     known = stays["row_id"].is_valid().to_numpy()
     changed, new = stays.filter(pa.array(known)), stays.filter(pa.array(~known))
-    made.new = new.num_rows
+    merged.new = new.num_rows
     if changed.num_rows:
-        made.replaced = changed["address"].to_numpy()
+        merged.replaced = changed["address"].to_numpy()
     chosen_lines = np.concatenate([changed["row"].to_numpy(), new["row"].to_numpy()])
     if len(chosen_lines):
         rows = _rows(site, type, staged, snapshot.schema.names)
         lines = staged.all_lines(site)[LINE].to_numpy()
         # Rows that are new, and in files, come before those that wait.
         places = np.searchsorted(lines, chosen_lines) - (staged.rows - rows.num_rows)
-        made.files = write_files(snapshot, rows.take(pa.array(places)), changed["row_id"])
-    return made
+        merged.files = write_files(snapshot, rows.take(pa.array(places)), changed["row_id"])
+    return merged
 
 
 def _rows(site: TaskContext, type: str, staged: StagedRows, columns: Sequence[str]) -> pa.Table:
