@@ -7,6 +7,7 @@ import os
 import signal
 import tempfile
 import threading
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -66,6 +67,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """Run in one process when files are rewritten: two would write over each other."""
     return 0 if config.getoption("update_cases") else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests of a module in one process, unless another way is asked for."""
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from tests.scheduling import ModuleScheduling
+
+    return ModuleScheduling(config, log)
 
 
 def pytest_collection_finish() -> None:

@@ -246,13 +246,13 @@ _FORM = (
             '{"type":"Person","data":{"name":"a","name":"b"}}',
             "duplicate",
             "name",
-            "the member is there twice in one object",
+            "a duplicate member of the object",
         ),
         (
             '{"type":"Note","type":"Note"}',
             "duplicate",
             "type",
-            "the member is there twice in one object",
+            "a duplicate member of the object",
         ),
         (
             '{"type":"Person","id":"a","data":{"name":"a"}}',

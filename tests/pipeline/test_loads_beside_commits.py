@@ -44,9 +44,9 @@ def staged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     times: list[int] = []
     stage = Loading._staged
 
-    def counted(self, site):
+    def counted(self, context):
         times.append(1)
-        return stage(self, site)
+        return stage(self, context)
 
     monkeypatch.setattr(Loading, "_staged", counted)
     return times

@@ -171,15 +171,15 @@ class TestInThisProcess:
     def test_a_session_of_the_caller_s_is_used_and_left_alone(
         self, local_spark_engine, monkeypatch
     ):
-        made = sessions._Made.session
-        monkeypatch.setattr(sessions._Made, "session", None)
+        made = sessions._Own.session
+        monkeypatch.setattr(sessions._Own, "session", None)
         configured = Settings(spark_master="spark://host:7077")
         assert session(settings=configured).sparkContext is local_spark_engine.session.sparkContext
         sessions.stop()
         assert local_spark_engine.map(abs, [-1], "abs", Silent()) == [1]
         with pytest.raises(UsageError, match="leave the master out, or stop that session first"):
             session("local[1]")
-        monkeypatch.setattr(sessions._Made, "session", made)
+        monkeypatch.setattr(sessions._Own, "session", made)
 
     def test_a_session_that_was_stopped_is_made_again(self, local_spark_engine):
         sessions.stop()

@@ -289,12 +289,12 @@ def test_a_service_is_asked_once_for_a_text_and_once_for_a_query(make):
 
 
 def test_the_time_limit_of_a_query_holds_for_the_service(make):
-    with serving(lambda asked, number: Answer(503, headers={"Retry-After": "30"})) as service:
+    with serving(lambda asked, number: Answer(503, headers={"Retry-After": "60"})) as service:
         settings = Settings(embed_provider="openai-compatible", embed_url=service.url)
         graph = make(settings, SCHEMA.replace(', model="wordllama-l2-supercat"', ""))
         text = f"query q($q: String) {{ {NEAREST} }}"
         with pytest.raises(EmbeddingError, match="within the time limit"):
-            graph.query(text, params={"q": "cat"}, time_limit=5)
+            graph.query(text, params={"q": "cat"}, time_limit=55)
         assert len(service.asked) == 1
 
 

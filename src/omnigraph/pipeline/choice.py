@@ -69,10 +69,10 @@ def faster_to_merge(size: int, threads: int, spark: SparkAtHand) -> Literal["loc
     """
     if spark.cluster:
         return "spark"
-    here = size / _MERGED / threads
-    there = size * _WORKERS_PER_THREAD / _MERGED / spark.cores
-    there += _DIVIDES if spark.running else _STARTS + _DIVIDES
-    return "spark" if there < here else "local"
+    in_threads = size / _MERGED / threads
+    on_spark = size * _WORKERS_PER_THREAD / _MERGED / spark.cores
+    on_spark += _DIVIDES if spark.running else _STARTS + _DIVIDES
+    return "spark" if on_spark < in_threads else "local"
 
 
 def spark_at_hand(settings: Settings) -> SparkAtHand:

@@ -16,7 +16,7 @@ _MOST_THREADS = 8
 
 
 class Progress(Protocol):
-    """Is told how far a piece of work is."""
+    """Receives reports of how far a piece of work is."""
 
     def stage(self, label: str, total: int) -> None:
         """A new stage begins, with a number of tasks."""
@@ -53,7 +53,7 @@ class Engine(Protocol):
         label: str,
         progress: Progress,
     ) -> list[Result]:
-        """Run a function on each task; gives the results in the order of the tasks.
+        """Run a function on each task; returns the results in the order of the tasks.
 
         A task may run more than once, and only one of its results counts. Function, tasks and
         results have to be picklable, and small.
@@ -64,7 +64,7 @@ class LocalEngine:
     """Runs tasks in threads of this process: Arrow and Lance compute outside of Python's lock.
 
     Args:
-        threads: How many tasks run at a time; a few at most when left out, since each has its rows
+        threads: How many tasks run at a time; a few at most when omitted, since each has its rows
             in memory.
     """
 

@@ -1,6 +1,6 @@
 """Shows on a terminal how far a piece of work is: a bar per stage, with the time it has taken.
 
-Nothing is written where nobody looks: when stderr is not a terminal, or when told so.
+Nothing is written where nobody looks: when stderr is not a terminal, or when the caller says so.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Bars:
     """Progress as bars on stderr, between entering and leaving.
 
     Args:
-        shown: False for no bars at all; left out, there are bars if stderr is a terminal.
-        console: Where to draw; stderr when left out.
+        shown: False for no bars at all; omitted, there are bars if stderr is a terminal.
+        console: Where to draw; stderr when omitted.
 
     Example:
         >>> with Bars(shown=False) as bars:

@@ -63,7 +63,7 @@ class TaskContext:
         mode: `append`, `merge` or `overwrite`.
         buckets: Into how many parts keys are divided.
         written: The types that the load writes; None while that is not known.
-        skips: Rows with faults are left out, and the others loaded.
+        skips: Rows with faults are omitted, and the others loaded.
         unknown: Types whose ids are not known, because a column with them is wrong as a whole.
         held: What is kept, if all tasks run in this process; None keeps it in files.
     """
@@ -101,7 +101,7 @@ class TaskContext:
     # --- files ---
 
     def put(self, name: str, value: Any) -> str:
-        """Keep a value under a name of its own; gives where."""
+        """Store a value under a name of its own; returns where."""
         path = f"{self.folder}/{name}-{uuid.uuid4().hex}"
         if self.held is not None:
             self.held[path] = value
@@ -112,17 +112,17 @@ class TaskContext:
         return path
 
     def get(self, path: str, kind: type[Value]) -> Value:
-        """A value that was kept, of the type that it has to be."""
+        """A value that was stored, of the type that it has to be."""
         if self.held is not None:
             held: Value = self.held[path]
             return held
-        found = self.objects.read(path)
-        if found is None:
+        stored = self.objects.read(path)
+        if stored is None:
             raise StorageError(f"{path}: a file of this work is gone; run it again", transient=True)
         if kind is bytes:
-            return cast("Value", found.data)
+            return cast("Value", stored.data)
         try:
-            return msgspec.msgpack.decode(found.data, type=kind)
+            return msgspec.msgpack.decode(stored.data, type=kind)
         except msgspec.MsgspecError:
             raise StorageError(f"{path}: not what a task has written; run it again") from None
 

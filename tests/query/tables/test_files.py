@@ -23,6 +23,7 @@ from omnigraph.query.tables.version_key import VersionKey
 from omnigraph.storage import cache_files
 from omnigraph.storage.cache_files import write_file
 from omnigraph.storage.tables import Tables
+from tests.patience import PATIENCE
 
 SCHEMA = """
 node Person {
@@ -232,17 +233,19 @@ def test_files_are_written_after_the_answer(place: Path, settled: None) -> None:
 
     def write(*_: Any, **__: Any) -> bool:
         begun.set()
-        return go_on.wait(30)
+        return go_on.wait(PATIENCE)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("omnigraph.query.tables.files.write_file", write)
         graph = open(place, mode="r")
-        # The answer is there while no file can be written yet, and so is the next one.
-        assert len(graph.query(ALL)) == 3
-        assert begun.wait(30)
-        assert len(graph.query(BY_AGE)) == 3
-        go_on.set()
-        graph.close()
+        try:
+            # The answer is there while no file can be written yet, and so is the next one.
+            assert len(graph.query(ALL)) == 3
+            assert begun.wait(PATIENCE)
+            assert len(graph.query(BY_AGE)) == 3
+        finally:
+            go_on.set()
+            graph.close()
 
 
 def test_a_graph_that_was_removed_does_not_come_back_by_its_cache(

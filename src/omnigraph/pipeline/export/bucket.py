@@ -25,7 +25,7 @@ class BucketTarget:
     """An object, or a prefix, to be made.
 
     Attributes:
-        given: What the user calls it.
+        label: What the user calls it.
         bucket: Where it is.
         key: Its key in the bucket.
         single: True for one object, False for a prefix.
@@ -35,7 +35,7 @@ class BucketTarget:
         force: How users ask for `overwrite`.
     """
 
-    given: str
+    label: str
     bucket: Objects
     key: str
     single: bool
@@ -46,7 +46,7 @@ class BucketTarget:
 
     @staticmethod
     def of(
-        given: str,
+        label: str,
         single: bool,
         compression: Compression | None,
         overwrite: bool,
@@ -59,10 +59,10 @@ class BucketTarget:
             UsageError: It names a whole bucket.
             AlreadyExists: There is something already.
         """
-        bucket, key = bucket_and_key(given)
+        bucket, key = bucket_and_key(label)
         if not key:
-            raise UsageError(f"cannot export to {given}: name a prefix in it, s3://bucket/prefix")
-        target = BucketTarget(given, bucket, key, single, compression, overwrite, written, force)
+            raise UsageError(f"cannot export to {label}: name a prefix in it, s3://bucket/prefix")
+        target = BucketTarget(label, bucket, key, single, compression, overwrite, written, force)
         target.check()
         return target
 
@@ -75,17 +75,17 @@ class BucketTarget:
         if self.single:
             if not self.overwrite and self.bucket.size(self.key) is not None:
                 raise AlreadyExists(
-                    f"{self.given} is there already; overwrite it with {self.force}"
+                    f"{self.label} is there already; overwrite it with {self.force}"
                 )
             return
-        there = self._there()
-        foreign = [name for name in there if "/" in name or not name.endswith(self.written)]
+        present = self._names()
+        foreign = [name for name in present if "/" in name or not name.endswith(self.written)]
         if foreign:
             raise AlreadyExists(
-                f"{self.given} has other files ({', '.join(foreign[:3])}); name a new prefix"
+                f"{self.label} has other files ({', '.join(foreign[:3])}); name a new prefix"
             )
-        if there and not self.overwrite:
-            raise AlreadyExists(f"{self.given} is not empty; overwrite it with {self.force}")
+        if present and not self.overwrite:
+            raise AlreadyExists(f"{self.label} is not empty; overwrite it with {self.force}")
 
     def is_inside(self, location: Location) -> bool:
         """True for a target that is part of a graph."""
@@ -114,7 +114,7 @@ class BucketTarget:
     def publish_folder(self, parts: Sequence[tuple[str, str]], draft: str) -> None:
         """Give the parts (pairs of address and name) their names."""
         self.check()
-        before = set(self._there())
+        before = set(self._names())
         done: list[str] = []
         try:
             for path, name in parts:
@@ -130,7 +130,7 @@ class BucketTarget:
     def _delete(self, names: Iterator[str] | set[str]) -> None:
         self.bucket.delete_all([f"{self.key}/{name}" for name in sorted(names)])
 
-    def _there(self) -> list[str]:
+    def _names(self) -> list[str]:
         return [path.removeprefix(f"{self.key}/") for path in self.bucket.paths(self.key)]
 
     @property

@@ -190,13 +190,13 @@ def _with_blob_texts(form: RowForm, rows: _Rows) -> list[pa.Array]:
 
 def _blob_texts(rows: _Rows, column: RowColumn, values: pa.Array) -> pa.Array:
     """Blob values as text: `base64:…`, or the URI of a file elsewhere."""
-    found: list[str | None] = []
+    texts: list[str | None] = []
     row_ids = rows.batch.column(ROW_ID).to_pylist()
     for row_id, value in zip(row_ids, values.to_pylist(), strict=True):
         if value is None:
-            found.append(None)
+            texts.append(None)
         elif value["uri"] is not None and value["size"] is None:
-            found.append(value["uri"])
+            texts.append(value["uri"])
         else:
             data = value["data"]
             if data is None:
@@ -212,8 +212,8 @@ def _blob_texts(rows: _Rows, column: RowColumn, values: pa.Array) -> pa.Array:
                     resource="blob_bytes",
                     limit=_LARGEST_BLOB,
                 )
-            found.append("base64:" + base64.b64encode(data).decode())
-    return pa.array(found, pa.utf8())
+            texts.append("base64:" + base64.b64encode(data).decode())
+    return pa.array(texts, pa.utf8())
 
 
 # --- Parquet ---

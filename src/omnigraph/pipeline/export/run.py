@@ -14,6 +14,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, cast, get_args
 
+import msgspec
+
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, UsageError
 from omnigraph.history.manifest import PublishedTable, TableIdentity
@@ -71,15 +73,8 @@ class ExportResult:
     bytes: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the answer as plain values."""
-        return {
-            "commit": self.commit,
-            "branch": self.branch,
-            "format": self.format,
-            "files": list(self.files),
-            "rows": dict(self.rows),
-            "bytes": self.bytes,
-        }
+        """Return the answer as plain values."""
+        return {**msgspec.to_builtins(self), "files": list(self.files)}
 
 
 @dataclass(frozen=True)
@@ -120,7 +115,8 @@ def export(
             lines.
         format: `jsonl`, `parquet` or `csv`.
         where: Where the tasks run; with the engine `auto`, that is Spark for many rows.
-        settings: How Spark is started, if it is not given; those of the environment when left out.
+        settings: How Spark is started, unless a session is passed; those of the environment when
+            omitted.
         types: Only these node and edge types.
         overwrite: May take the place of an earlier file or export.
         progress: Is called with how far it is.
@@ -143,24 +139,26 @@ def export(
         if not isinstance(where, Where) or asked_for(where) == "spark":
             raise UsageError("a stream is written by this process; leave the engine out")
         return _export_stream(source, tables, form, target, progress or Silent())
-    found = Target.of(target, form, overwrite)
-    _refuse_graph(source.repository, found)
+    destination = Target.of(target, form, overwrite)
+    _refuse_graph(source.repository, destination)
     runner = _runner(where, settings or Settings.from_env(), sum(table.rows for table in tables))
-    with found.draft() as draft:
+    with destination.draft() as draft:
         with source.confirmed():
-            tasks = list(_tasks(source, tables, form, found.compression, draft, runner.parallelism))
+            tasks = list(
+                _tasks(source, tables, form, destination.compression, draft, runner.parallelism)
+            )
             parts = runner.map(write_part, tasks, _STAGE, progress or Silent())
         rows = {table.name: 0 for table in tables}
         for task, part in zip(tasks, parts, strict=True):
             rows[task.form.name] += part.rows
-        if found.single:
-            found.publish_file([part.path for part in parts], draft)
-            files: tuple[str, ...] = (found.given,)
+        if destination.single:
+            destination.publish_file([part.path for part in parts], draft)
+            files: tuple[str, ...] = (destination.label,)
         else:
             names = _names([task.form.name for task in tasks], form)
             paths = [part.path for part in parts]
-            found.publish_folder(list(zip(paths, names, strict=True)), draft)
-            files = tuple(found.file(name) for name in names)
+            destination.publish_folder(list(zip(paths, names, strict=True)), draft)
+            files = tuple(destination.file(name) for name in names)
     size = sum(part.bytes for part in parts)
     return ExportResult(source.commit, source.branch, form, files, rows, size)
 
@@ -205,7 +203,7 @@ def _chosen(
 
 def _refuse_graph(repository: Repository, target: Target | BucketTarget) -> None:
     if target.is_inside(repository.location):
-        raise UsageError(f"cannot export to {target.given}: that is inside of the graph")
+        raise UsageError(f"cannot export to {target.label}: that is inside of the graph")
 
 
 # --- where it runs ---
@@ -281,7 +279,7 @@ def row_form(table: PublishedTable, snapshot: TableSnapshot, catalog: Catalog) -
         columns += [RowColumn(name, STRING, is_end=True) for name in ENDS]
     for name in [*declared, *(n for n in stored if n not in declared)]:
         property = declared.get(name)
-        # A load fills in what is left out: with the default, or with the vector of a text.
+        # A load fills in what is omitted: with the default, or with the vector of a text.
         filled = property is not None and (property.has_default or property.embed is not None)
         columns.append(RowColumn(name, value_type(stored[name]), keeps_null=filled))
     key = [] if type is None else [name for name in type.key if name not in ("from", "to")]
@@ -305,10 +303,10 @@ def _names(types: Sequence[str], format: Format) -> list[str]:
         # Some file systems take upper and lower case for the same.
         taken = any(base.casefold() == type.casefold() for base in bases.values())
         bases[type] = f"{type}-{len(bases)}" if taken else type
-    made: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     names = []
     for type in types:
-        number = "" if parts[type] == 1 else f"-{made[type]:05}"
+        number = "" if parts[type] == 1 else f"-{counts[type]:05}"
         names.append(f"{bases[type]}{number}.{format}")
-        made[type] += 1
+        counts[type] += 1
     return names

@@ -39,14 +39,14 @@ class Target:
     """A file or folder to be made.
 
     Attributes:
-        given: What the user calls it.
+        label: What the user calls it.
         path: Where it is, without symbolic links.
         single: True for one file, False for a folder.
         compression: How the file is compressed.
         overwrite: True when it may take the place of what is there.
     """
 
-    given: str
+    label: str
     path: Path
     single: bool
     compression: Compression | None
@@ -60,25 +60,25 @@ class Target:
             UsageError: It makes no sense with the format, or is neither here nor in a bucket.
             AlreadyExists: There is something already.
         """
-        given = os.fspath(place)
-        if not isinstance(given, str) or not given:
+        label = os.fspath(place)
+        if not isinstance(label, str) or not label:
             raise UsageError("the target is empty; name a .jsonl file or a folder")
-        in_bucket = is_in_bucket(given)
-        if "://" in given and not in_bucket:
+        in_bucket = is_in_bucket(label)
+        if "://" in label and not in_bucket:
             raise UsageError(
-                f"cannot export to {given}: exports go to files on this machine, or to s3://"
+                f"cannot export to {label}: exports go to files on this machine, or to s3://"
             )
-        ending = "" if given.endswith(("/", os.sep)) else _ending(given)
+        ending = "" if label.endswith(("/", os.sep)) else _ending(label)
         single = ending in _SINGLE and format == "jsonl"
         if ending and not single:
             hint = f"{_FORMAT_NAMES[format]} goes to a folder, with files for each type"
             if format == "jsonl":
                 hint = f"a file of JSON lines ends in {_listed(_SINGLE)}; else name a folder"
-            raise UsageError(f"cannot export to {given}: {hint}")
+            raise UsageError(f"cannot export to {label}: {hint}")
         compression = _SINGLE[ending] if single else None
         if in_bucket:
-            return BucketTarget.of(given, single, compression, overwrite, _WRITTEN, _FORCE)
-        target = Target(given, _real(given), single, compression, overwrite)
+            return BucketTarget.of(label, single, compression, overwrite, _WRITTEN, _FORCE)
+        target = Target(label, _real(label), single, compression, overwrite)
         target.check()
         return target
 
@@ -88,7 +88,7 @@ class Target:
 
     def file(self, name: str) -> str:
         """The path of a file of the target."""
-        return str(Path(self.given, name))
+        return str(Path(self.label, name))
 
     def check(self) -> None:
         """Check that nothing is in the way.
@@ -98,7 +98,7 @@ class Target:
             UsageError: It cannot be made, whatever is there.
         """
         if not self.path.parent.is_dir():
-            raise UsageError(f"cannot export to {self.given}: {self.path.parent} is no folder")
+            raise UsageError(f"cannot export to {self.label}: {self.path.parent} is no folder")
         if self.single:
             self._check_file()
         elif os.path.lexists(self.path):
@@ -106,28 +106,28 @@ class Target:
 
     def _check_file(self) -> None:
         if self.path.is_dir():
-            raise UsageError(f"{self.given} is a folder; name a file in it")
+            raise UsageError(f"{self.label} is a folder; name a file in it")
         if self.path.exists() and not self.path.is_file():
-            raise UsageError(f"{self.given} is no regular file")
+            raise UsageError(f"{self.label} is no regular file")
         if self.path.exists() and not self.overwrite:
-            raise AlreadyExists(f"{self.given} is there already; overwrite it with {_FORCE}")
+            raise AlreadyExists(f"{self.label} is there already; overwrite it with {_FORCE}")
 
     def _check_folder(self) -> None:
         if not self.path.is_dir():
             raise UsageError(
-                f"{self.given} is a file; name a folder, or a file that ends in {_listed(_SINGLE)}"
+                f"{self.label} is a file; name a folder, or a file that ends in {_listed(_SINGLE)}"
             )
         if self.path == Path.cwd():
-            raise UsageError(f"{self.given} is the current folder; name a new folder in it")
-        there = sorted(os.listdir(self.path))
-        foreign = [name for name in there if not self._is_written(name)]
+            raise UsageError(f"{self.label} is the current folder; name a new folder in it")
+        present = sorted(os.listdir(self.path))
+        foreign = [name for name in present if not self._is_written(name)]
         if foreign:
             raise AlreadyExists(
-                f"the folder {self.given} has other files ({', '.join(foreign[:3])}); name a new or"
+                f"the folder {self.label} has other files ({', '.join(foreign[:3])}); name a new or"
                 " empty folder"
             )
-        if there and not self.overwrite:
-            raise AlreadyExists(f"the folder {self.given} is not empty; overwrite it with {_FORCE}")
+        if present and not self.overwrite:
+            raise AlreadyExists(f"the folder {self.label} is not empty; overwrite it with {_FORCE}")
 
     def _is_written(self, name: str) -> bool:
         """True for a file that an export may have made."""
@@ -189,22 +189,22 @@ class Target:
             raise self._unwritable(error) from error
 
     def _unwritable(self, error: OSError) -> OmnigraphError:
-        return OmnigraphError(f"{self.given}: cannot be written: {error.strerror}", code="os_error")
+        return OmnigraphError(f"{self.label}: cannot be written: {error.strerror}", code="os_error")
 
 
 _FORMAT_NAMES = {"jsonl": "JSON", "parquet": "Parquet", "csv": "CSV"}
 _FORCE = "overwrite=True (--force)"
 
 
-def _ending(given: str) -> str:
+def _ending(label: str) -> str:
     """The end of a name that tells it is a file's; empty when it is a folder's."""
-    name = os.path.basename(given).lower()
+    name = os.path.basename(label).lower()
     fitting = [end for end in _FILES if name.endswith(end)]
     return max(fitting, key=len, default="")
 
 
-def _real(given: str) -> Path:
-    return Path(os.path.realpath(os.path.expanduser(given)))
+def _real(label: str) -> Path:
+    return Path(os.path.realpath(os.path.expanduser(label)))
 
 
 def _listed(words: Sequence[str] | dict[str, Compression | None]) -> str:

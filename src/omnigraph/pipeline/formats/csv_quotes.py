@@ -2,7 +2,7 @@
 
 A reader of CSV takes everything after a quote that is never closed for one field, and so loses
 the rest of the file without a word. Here every quote opens a field, closes one or is doubled, or
-its line is told.
+its line is reported.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class CheckedQuotes:
         return data
 
     def drain(self) -> QuoteFault | None:
-        """Read to the end, unless a fault is known already; gives the first one."""
+        """Read to the end, unless a fault is known already; returns the first one."""
         while self.fault is None and self.read(_CHUNK):
             pass
         return self.fault

@@ -40,14 +40,14 @@ _NUMBER = rf"{_INTEGER}(\.[0-9]+)?([eE][+-]?[0-9]+)?"
 
 @dataclass(frozen=True)
 class CsvBlock:
-    """Rows of a file; those with faults are left out.
+    """Rows of a file; those with faults are omitted.
 
     Attributes:
         table: The rows, with the names of properties.
         lines: The numbers of the rows, from 1 on; the header is not counted.
         faults: What is wrong.
-        count: How many rows there are, with those that are left out.
-        unfit: The file is no CSV from some line on: none of its rows can be told to be good.
+        count: How many rows there are, with those that are omitted.
+        unfit: The file is no CSV from some line on: none of its rows can be said to be good.
         faulty: The rows with faults; what does not fit is null.
     """
 
@@ -73,7 +73,7 @@ def read_csv(
         header = header_of(path, compression)
         twice = next((name for name in header if header.count(name) > 1), None)
         if twice is not None:
-            raise UsageError(f"{file}: the column `{twice}` is there twice")
+            raise UsageError(f"{file}: the column `{twice}` is a duplicate")
         reader = pa_csv.open_csv(
             quotes,
             read_options=pa_csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
@@ -118,27 +118,27 @@ def header_of(path: str, compression: str | None) -> list[str]:
 
 def _typed(table: pa.Table, file: str, type: TableType, before: int) -> CsvBlock:
     unfit: dict[str, npt.NDArray[np.bool_]] = {}
-    found: list[Violation] = []
-    made = []
+    violations: list[Violation] = []
+    columns = []
     for name in table.column_names:
         property = type.properties.get(name)
         kind = property.type if property is not None else STRING
         column, wrong = _column(table[name].combine_chunks(), kind)
-        made.append(column)
+        columns.append(column)
         for place, value, rule, reason in wrong:
             unfit.setdefault(name, np.zeros(table.num_rows, np.bool_))[place] = True
             line = before + place + 1
             fault = violation(type.name, None, name, value, rule, reason, file=file, line=line)
-            found.append(fault)
+            violations.append(fault)
     lines = before + 1 + np.arange(table.num_rows)
-    typed = pa.Table.from_arrays(made, names=table.column_names)
+    typed = pa.Table.from_arrays(columns, names=table.column_names)
     if not unfit:
         return CsvBlock(typed, lines, Faults(), table.num_rows)
     bad = np.logical_or.reduce(list(unfit.values()))
     masks = {name: mask[bad] for name, mask in unfit.items()}
     faulty = Rows(typed.filter(pa.array(bad)), lines[bad], unfit=masks)
     good = typed.filter(pa.array(~bad))
-    return CsvBlock(good, lines[~bad], Faults.of(found), table.num_rows, faulty=faulty)
+    return CsvBlock(good, lines[~bad], Faults.of(violations), table.num_rows, faulty=faulty)
 
 
 def _column(

@@ -31,11 +31,11 @@ class Faults:
 
     @staticmethod
     def of(faults: Sequence[Violation]) -> Faults:
-        """All faults of a part: the first are told, however it was cut out of its input."""
+        """All faults of a part: the first are reported, however it was cut out of its input."""
         return Faults(sorted(faults, key=_order)[:MOST_SHOWN], Counter(f.rule for f in faults))
 
     def count(self, rule: str, more: int) -> None:
-        """Note faults that are not told one by one."""
+        """Count faults that are not reported one by one."""
         if more:
             self.counts[rule] += more
 
@@ -48,7 +48,7 @@ class Faults:
 def together(parts: Iterable[Faults]) -> Faults:
     """The faults of several parts, in the order of files and lines.
 
-    What is wrong with a whole column is told once, however many parts have it.
+    What is wrong with a whole column is reported once, however many parts have it.
     """
     shown: list[Violation] = []
     counts: Counter[str] = Counter()

@@ -55,7 +55,7 @@ class Columns:
 
     Attributes:
         arrays: By name: `id`, an edge's `src` and `dst`, all properties. Defaults are filled in.
-        present: By name, for each row whether its line gives the value, null included.
+        present: By name, for each row whether its line has the value, null included.
         unsure: For each row whether it has to be read on its own.
     """
 
@@ -71,7 +71,7 @@ class ColumnReader:
         self._type = type
         self._form = form
         self._kind = "edge" if isinstance(type, EdgeType) else "type"
-        #: Integers that the lines give as text.
+        #: Integers that the lines have as text.
         self._texts: set[str] = set()
         self._defaults = {
             p.name: stored_array([p.default], p.type)
@@ -156,7 +156,7 @@ class ColumnReader:
 
 
 class _Conversion:
-    """From what Arrow's reader gives to the columns of a table."""
+    """From what Arrow's reader returns to the columns of a table."""
 
     def __init__(
         self,
@@ -219,14 +219,14 @@ class _Conversion:
             self._unsure |= self._explicit("id", nulls)
         self._arrays["id"], self._present["id"] = array, ~nulls
 
-    def _property(self, property: Property, given: pa.Array) -> None:
+    def _property(self, property: Property, values: pa.Array) -> None:
         name = property.name
-        array, wrong = converted(given, property.type, self._chunk)
+        array, wrong = converted(values, property.type, self._chunk)
         if wrong is not None:
             self._unsure |= wrong
-        nulls = _nulls(given)
+        nulls = _nulls(values)
         present = ~nulls
-        if given.null_count:
+        if values.null_count:
             if is_required(property):
                 self._unsure |= nulls
             elif (
@@ -246,7 +246,7 @@ class _Conversion:
         self._arrays[name], self._present[name] = array, present
 
     def _explicit(self, name: str, nulls: Mask) -> Mask:
-        """Which rows of those without a value say `null`, and do not leave it out."""
+        """Which rows of those without a value say `null`, and do not omit it."""
         if not self._has_null:
             return np.zeros(len(nulls), np.bool_)
         if self._is_unclear(name):

@@ -31,12 +31,12 @@ _LONG_NUMBER = 4000
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a line gives.
+    """What a line has.
 
     Attributes:
         type: Name of the node or edge type.
         values: Checked values by column: `id`, an edge's `src` and `dst`, and the properties.
-            What the line leaves out is not there.
+            What the line omits is absent.
         unfit: The columns whose values do not fit, or are missing; they are null.
     """
 
@@ -59,7 +59,7 @@ class LineReader:
         self._wide_decoder = json.JSONDecoder(object_pairs_hook=self._members, parse_int=_integer)
 
     def read(self, line: bytes, number: int) -> tuple[Line | None, list[Violation]]:
-        """Read a line that is neither blank nor a comment; gives its values, and its faults."""
+        """Read a line that is neither blank nor a comment; returns its values, and its faults."""
         self._number, self._faults, self._type_name = number, [], None
         members = self._object(line)
         return None if members is None else self._entity(members), self._faults
@@ -74,10 +74,10 @@ class LineReader:
         value: object = None,
     ) -> None:
         reason = f"{reason}; {hint}" if hint else reason
-        found = violation(
+        fault = violation(
             self._type_name, None, property, value, rule, reason, file=self._file, line=self._number
         )
-        self._faults.append(found)
+        self._faults.append(fault)
 
     # --- from bytes to members ---
 
@@ -104,7 +104,7 @@ class LineReader:
             self._fault("json", None, "a text is not valid Unicode", "it has half a surrogate pair")
             return None
         for name in dict.fromkeys(self._twice):
-            self._fault("duplicate", name, "the member is there twice in one object")
+            self._fault("duplicate", name, "a duplicate member of the object")
         return value
 
     def _decoded(self, text: str) -> object:
@@ -119,14 +119,14 @@ class LineReader:
             return self._wide_decoder.decode(text)
 
     def _members(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        members = dict(pairs)
+        if len(members) < len(pairs):
             seen: set[str] = set()
             for name, _ in pairs:
                 if name in seen:
                     self._twice.append(name)
                 seen.add(name)
-        return found
+        return members
 
     # --- from members to values ---
 

@@ -27,7 +27,7 @@ from omnigraph.pipeline.formats.json_values import stored_array
 Places = npt.NDArray[np.int64]
 
 _MARK = b"\xef\xbb\xbf"
-#: Before the name of a column that tells which rows say null; no property has such a name.
+#: Before the name of a column that marks which rows say null; no property has such a name.
 _SAID = "null "
 #: So many bytes are read at once: they stay in the processor's cache, and one fault costs little.
 _CHUNK = 1 << 16
@@ -51,7 +51,7 @@ class Rows:
             the properties that a line gave, in the Arrow types of the type's table. Defaults are
             filled in where a line left the property out.
         lines: The line of each row in the block, from 1 on, ascending.
-        nulls: Of properties with `@embed`, which rows say null; others may leave it out, and get a
+        nulls: Of properties with `@embed`, which rows say null; others may omit it, and get a
             vector.
         unfit: By column, in which rows the value does not fit; it is null there.
         minted: Which rows have an id that was made for them; None is none.
@@ -156,9 +156,9 @@ class _Block:
         return Parsed(rows, Faults.of(self._faults), len(self._starts), bad, faulty)
 
     def _has_rows(self, type: str) -> bool:
-        found = self._gathered.get(type)
-        return found is not None and (
-            bool(found.single) or any(not columns.unsure.all() for _, columns in found.pieces)
+        gathered = self._gathered.get(type)
+        return gathered is not None and (
+            bool(gathered.single) or any(not columns.unsure.all() for _, columns in gathered.pieces)
         )
 
     # --- which lines are read how ---
@@ -196,11 +196,11 @@ class _Block:
         left = np.concatenate([np.array(odd, np.int64), lines])
         bounds = zip(self._starts[left].tolist(), self._ends[left].tolist(), strict=True)
         for line, (start, end) in zip(left.tolist(), bounds, strict=True):
-            found = _ANYWHERE.search(self._data, start, end)
-            if found is None:
+            match = _ANYWHERE.search(self._data, start, end)
+            if match is None:
                 unknown.append(line)
             else:
-                others.setdefault((found[1], found[2]), []).append(line)
+                others.setdefault((match[1], match[2]), []).append(line)
         for (kind, name), same_name in others.items():
             type = self._type(kind, name)
             if type is None:
@@ -295,8 +295,8 @@ class _Block:
         if faults:
             self._faulty.setdefault(read.type, []).append((line, read))
         else:
-            found = self._gathered.setdefault(read.type, _Gathered())
-            found.single.append((line, read.values))
+            gathered = self._gathered.setdefault(read.type, _Gathered())
+            gathered.single.append((line, read.values))
 
 
 def _line_bounds(data: npt.NDArray[np.uint8]) -> tuple[Places, Places]:
@@ -310,22 +310,22 @@ def _line_bounds(data: npt.NDArray[np.uint8]) -> tuple[Places, Places]:
     return starts, ends
 
 
-def _rows(type: NodeType | EdgeType, found: _Gathered) -> Rows:
+def _rows(type: NodeType | EdgeType, gathered: _Gathered) -> Rows:
     """Put the rows of one type together, in the order of their lines."""
     types = {"id": STRING}
     if isinstance(type, EdgeType):
         types |= {"src": STRING, "dst": STRING}
     types |= {p.name: p.type for p in type.stored_properties}
-    given: set[str] = {name for _, values in found.single for name in values}
-    for _, columns in found.pieces:
+    names: set[str] = {name for _, values in gathered.single for name in values}
+    for _, columns in gathered.pieces:
         sure = ~columns.unsure
-        given |= {name for name in types.keys() - given if (columns.present[name] & sure).any()}
+        names |= {name for name in types.keys() - names if (columns.present[name] & sure).any()}
     # A table without columns would forget how many rows it has.
-    given = given or {"id"}
-    schema = pa.schema([pa.field(n, arrow_type(types[n])) for n in types if n in given])
-    embedded = [p.name for p in type.stored_properties if p.embed is not None and p.name in given]
+    names = names or {"id"}
+    schema = pa.schema([pa.field(n, arrow_type(types[n])) for n in types if n in names])
+    embedded = [p.name for p in type.stored_properties if p.embed is not None and p.name in names]
     tables, lines = [], []
-    for places, columns in found.pieces:
+    for places, columns in gathered.pieces:
         table = pa.Table.from_arrays([columns.arrays[n] for n in schema.names], schema=schema)
         for n in embedded:
             said = columns.present[n] & columns.arrays[n].is_null().to_numpy(zero_copy_only=False)
@@ -335,13 +335,13 @@ def _rows(type: NodeType | EdgeType, found: _Gathered) -> Rows:
             table, places = table.filter(pa.array(sure)), places[sure]
         tables.append(table)
         lines.append(places)
-    if found.single:
-        table = _single_rows(type, found.single, types, schema)
+    if gathered.single:
+        table = _single_rows(type, gathered.single, types, schema)
         for n in embedded:
-            said = [n in values and values[n] is None for _, values in found.single]
+            said = [n in values and values[n] is None for _, values in gathered.single]
             table = table.append_column(_SAID + n, pa.array(said, pa.bool_()))
         tables.append(table)
-        lines.append(np.array([line for line, _ in found.single], np.int64))
+        lines.append(np.array([line for line, _ in gathered.single], np.int64))
     table, places = pa.concat_tables(tables).combine_chunks(), np.concatenate(lines) + 1
     if (np.diff(places) < 0).any():
         order = np.argsort(places, kind="stable")
@@ -350,27 +350,29 @@ def _rows(type: NodeType | EdgeType, found: _Gathered) -> Rows:
     return Rows(table.select(schema.names), places, nulls)
 
 
-def _faulty_rows(type: NodeType | EdgeType, found: list[tuple[int, Line]]) -> Rows:
+def _faulty_rows(type: NodeType | EdgeType, numbered: list[tuple[int, Line]]) -> Rows:
     """Rows of lines with faults: all columns, and null for what does not fit."""
-    found = sorted(found, key=lambda pair: pair[0])
-    types = {"id": STRING} if any("id" in line.values for _, line in found) else {}
+    numbered = sorted(numbered, key=lambda pair: pair[0])
+    types = {"id": STRING} if any("id" in line.values for _, line in numbered) else {}
     if isinstance(type, EdgeType):
         types |= {"src": STRING, "dst": STRING}
     types |= {p.name: p.type for p in type.stored_properties}
     # A table without columns would forget how many rows it has.
     types = types or {"id": STRING}
     schema = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in types.items()])
-    table = _single_rows(type, [(n, line.values) for n, line in found], types, schema)
+    table = _single_rows(type, [(n, line.values) for n, line in numbered], types, schema)
     unfit = {
-        name: np.array([name in line.unfit for _, line in found])
+        name: np.array([name in line.unfit for _, line in numbered])
         for name in types
-        if any(name in line.unfit for _, line in found)
+        if any(name in line.unfit for _, line in numbered)
     }
     # Nothing is embedded for rows that are refused.
     unfit |= {
-        p.name: np.ones(len(found), np.bool_) for p in type.stored_properties if p.embed is not None
+        p.name: np.ones(len(numbered), np.bool_)
+        for p in type.stored_properties
+        if p.embed is not None
     }
-    return Rows(table, np.array([n for n, _ in found], np.int64) + 1, unfit=unfit)
+    return Rows(table, np.array([n for n, _ in numbered], np.int64) + 1, unfit=unfit)
 
 
 def _single_rows(

@@ -51,7 +51,7 @@ def converted(array: pa.Array, type: ValueType, chunk: bytes) -> tuple[pa.Array,
     """Convert a column to the type of a property.
 
     Args:
-        array: What Arrow's JSON reader gives: texts, booleans, integers, 64-bit floats, or lists.
+        array: What Arrow's JSON reader returns: texts, booleans, integers, 64-bit floats, or lists.
         type: What the property is.
         chunk: The lines themselves.
 
@@ -117,7 +117,7 @@ def _numbers(array: pa.Array) -> npt.NDArray[np.float64]:
 def _wrong_floats(numbers: npt.NDArray[np.float64], scalar: Scalar, chunk: bytes) -> Mask | None:
     right = np.abs(numbers) <= _F32_MAX if scalar is Scalar.F32 else np.isfinite(numbers)
     if _MINUS_ZERO.search(chunk):
-        # As an integer it has no sign; Arrow's reader gives it one.
+        # As an integer it has no sign; Arrow's reader adds one.
         right &= (numbers != 0) | ~np.signbit(numbers)
     return None if right.all() else ~right
 
@@ -130,10 +130,10 @@ def _cast32(numbers: npt.NDArray[np.float64], array: pa.Array) -> pa.Array:
 
 
 def _lists(array: pa.Array, type: ValueType, chunk: bytes) -> tuple[pa.Array, Mask | None]:
-    given = array.flatten()
-    values, wrong_values = _scalars(given, type.element, chunk)
-    wrong = _rows_with(array, given, wrong_values)
-    if values is given:
+    elements = array.flatten()
+    values, wrong_values = _scalars(elements, type.element, chunk)
+    wrong = _rows_with(array, elements, wrong_values)
+    if values is elements:
         return array, wrong
     mask = array.is_null() if array.null_count else None
     return pa.ListArray.from_arrays(array.offsets, values, mask=mask), wrong
@@ -151,9 +151,9 @@ def _rows_with(array: pa.Array, values: pa.Array, wrong: Mask | None) -> Mask | 
 
 def _vectors(array: pa.Array, type: ValueType, chunk: bytes) -> tuple[pa.Array, Mask | None]:
     assert type.dimension is not None
-    given = array.flatten()
-    numbers = _numbers(given)
-    wrong = _rows_with(array, given, _wrong_floats(numbers, Scalar.F32, chunk))
+    elements = array.flatten()
+    numbers = _numbers(elements)
+    wrong = _rows_with(array, elements, _wrong_floats(numbers, Scalar.F32, chunk))
     offsets = array.offsets.to_numpy()
     nulls = array.is_null().to_numpy(zero_copy_only=False)
     fitting = np.diff(offsets) == type.dimension
@@ -163,9 +163,9 @@ def _vectors(array: pa.Array, type: ValueType, chunk: bytes) -> tuple[pa.Array, 
     with np.errstate(over="ignore"):
         small = numbers.astype(np.float32)
     if not fitting.all():
-        kept = np.repeat(fitting, np.diff(offsets))
+        in_fitting = np.repeat(fitting, np.diff(offsets))
         full = np.zeros((len(array), type.dimension), np.float32)
-        full[fitting] = small[kept].reshape(-1, type.dimension)
+        full[fitting] = small[in_fitting].reshape(-1, type.dimension)
         small = full.reshape(-1)
     mask = pa.array(~fitting) if not fitting.all() else None
     values = pa.array(small, pa.float32())

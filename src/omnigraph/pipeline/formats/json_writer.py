@@ -30,7 +30,7 @@ class RowColumn:
     Attributes:
         name: What users call it: `id`, `from`, `to`, or a property.
         type: What its values are; those of a Blob come as their text.
-        keeps_null: True when a null has to be written, since a load fills what is left out.
+        keeps_null: True when a null has to be written, since a load fills what is omitted.
         is_end: True for the ends of an edge.
     """
 
@@ -69,15 +69,15 @@ def json_lines(form: RowForm, rows: Sequence[pa.Array]) -> pa.Array:
         form: The type.
         rows: The columns of the form, in its order; at least one row.
     """
-    given = dict(zip((c.name for c in form.columns), rows, strict=True))
+    columns = dict(zip((c.name for c in form.columns), rows, strict=True))
     line = _Line()
     line.put(f'{{"{_HEADS[form.kind]}":{json.dumps(form.name, ensure_ascii=False)}')
     outside = ("from", "to") if form.kind == "edge" else ()
     for end in outside:
-        line.put(f',"{end}":', json_texts(given[end], STRING))
+        line.put(f',"{end}":', json_texts(columns[end], STRING))
     line.put(',"data":{')
     left_out = (*outside, "id") if form.derived_id else outside
-    _put_members(line, [(c, given[c.name]) for c in form.columns if c.name not in left_out])
+    _put_members(line, [(c, columns[c.name]) for c in form.columns if c.name not in left_out])
     line.put("}}\n")
     return line.joined()
 

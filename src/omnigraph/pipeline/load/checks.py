@@ -35,7 +35,7 @@ from omnigraph.writes.rules.keys import (
 class CheckTask:
     """A bucket of keys to check; `keys` has where each part's are."""
 
-    site: TaskContext
+    context: TaskContext
     bucket: int
     keys: Mapping[int, str]
 
@@ -105,19 +105,19 @@ def check_bucket(task: CheckTask) -> CheckedBucket:
     check.ends()
     check.uniques()
     check.cardinalities()
-    return check.made
+    return check.result
 
 
 class _Check:
     def __init__(self, task: CheckTask) -> None:
-        self.site = task.site
+        self.context = task.context
         self.bucket = task.bucket
-        self.merge = task.site.mode == "merge"
-        self.made = CheckedBucket()
+        self.merge = task.context.mode == "merge"
+        self.result = CheckedBucket()
         self.sets: dict[KeySet, list[pa.Table]] = {}
         for part, path in sorted(task.keys.items()):
-            for key, data in self.site.get(path, list[tuple[KeySet, bytes]]):
-                if not (key.bad and self.site.skips):
+            for key, data in self.context.get(path, list[tuple[KeySet, bytes]]):
+                if not (key.bad and self.context.skips):
                     one = KeySet(key.rule, key.type, key.place)
                     self.sets.setdefault(one, []).append(of_part(unpacked(data), part))
 
@@ -136,22 +136,22 @@ class _Check:
     def staying(self, type: str) -> _Staying:
         """The rows of a table that the load leaves as they are."""
         replaced = self.texts("id", type) if self.merge else None
-        return _Staying(self.site, type, replaced)
+        return _Staying(self.context, type, replaced)
 
     def refuse(self, broken: Broken | None) -> None:
         if broken is not None and broken.keys.num_rows:
-            path = self.site.put("broken", StoredBroken.of(broken))
-            self.made.broken.append(path)
+            path = self.context.put("broken", StoredBroken.of(broken))
+            self.result.broken.append(path)
 
     # --- ids ---
 
     def ids(self) -> None:
         decided: dict[str, bytes] = {}
-        for type in self.site.catalog.tables():
+        for type in self.context.catalog.tables():
             keys = self.keys(KeySet("id", type.name))
             if keys is None:
                 continue
-            table = _Staying(self.site, type.name)
+            table = _Staying(self.context, type.name)
             if self.merge:
                 old = table.find("id", pc.unique(keys["text"]), ["id"])
                 decided[type.name] = packed(_decisions(keys, old))
@@ -159,59 +159,59 @@ class _Check:
             self.refuse(ids.repeated_ids(type, keys))
             self.refuse(ids.existing_ids(type, keys, table))
         if decided:
-            self.made.decided = self.site.put("decided", decided)
+            self.result.decided = self.context.put("decided", decided)
 
     # --- ends ---
 
     def ends(self) -> None:
-        catalog = self.site.catalog
+        catalog = self.context.catalog
         for type in catalog.nodes:
             asked = self.texts("end", type)
-            if len(asked) and type not in self.site.unknown:
+            if len(asked) and type not in self.context.unknown:
                 written = [self.texts("id", type)]
-                missing = ends.missing_ends(asked, written, _Staying(self.site, type))
+                missing = ends.missing_ends(asked, written, _Staying(self.context, type))
                 for broken in ends.broken_ends(catalog, type, missing):
                     self.refuse(broken)
-            if self.site.replaces(type):
+            if self.context.replaces(type):
                 self.check_removed(type)
 
     def check_removed(self, type: str) -> None:
         """Nodes that go leave no edges behind that stay."""
         edges = [
             edge
-            for edge in self.site.catalog.edges.values()
+            for edge in self.context.catalog.edges.values()
             if type in (edge.source, edge.target)
-            and not self.site.replaces(edge.name)
-            and self.site.tables[edge.name].rows
+            and not self.context.replaces(edge.name)
+            and self.context.tables[edge.name].rows
         ]
-        if not self.site.tables[type].rows or not edges:
+        if not self.context.tables[type].rows or not edges:
             return
         gone = without(self.in_bucket(type), self.texts("id", type))
         for edge in edges:
             for column, target in ends.targets(edge).items():
                 if target == type and len(gone):
-                    table = self.site.open(edge.name)
+                    table = self.context.open(edge.name)
                     loose = ends.loose_edges(edge, column, gone, table)
-                    found = Violations()
-                    ends.refuse_loose(edge, column, _first_shown(loose, "id"), found)
-                    self.refuse_loose("end", found, loose.num_rows)
+                    violations = Violations()
+                    ends.refuse_loose(edge, column, _first_shown(loose, "id"), violations)
+                    self.refuse_loose("end", violations, loose.num_rows)
 
     def in_bucket(self, type: str) -> pa.Array:
         """The ids of a table that belong to this bucket."""
-        every = self.site.open(type).read(["id"])["id"].combine_chunks()
-        return every.filter(pa.array(buckets_of(every, self.site.buckets) == self.bucket))
+        every = self.context.open(type).read(["id"])["id"].combine_chunks()
+        return every.filter(pa.array(buckets_of(every, self.context.buckets) == self.bucket))
 
-    def refuse_loose(self, rule: str, found: Violations, count: int) -> None:
+    def refuse_loose(self, rule: str, violations: Violations, count: int) -> None:
         """Refuse what is in the graph and not in the input; the first of them are described."""
         if count:
-            faults = Faults.of(found.listed)
-            faults.count(rule, count - len(found.listed))
-            self.made.loose.append(faults)
+            faults = Faults.of(violations.listed)
+            faults.count(rule, count - len(violations.listed))
+            self.result.loose.append(faults)
 
     # --- unique groups ---
 
     def uniques(self) -> None:
-        for type in self.site.catalog.tables():
+        for type in self.context.catalog.tables():
             for place in range(len(type.uniques)):
                 keys = self.keys(KeySet("unique", type.name, place))
                 if keys is None:
@@ -236,7 +236,7 @@ class _Check:
     # --- how many edges ---
 
     def cardinalities(self) -> None:
-        for edge in self.site.catalog.edges.values():
+        for edge in self.context.catalog.edges.values():
             if cardinality.is_bounded(edge):
                 self.cardinality(edge)
 
@@ -263,26 +263,26 @@ class _Check:
             in_input = pc.is_in(rest["text"], value_set=self.texts("id", edge.source))
             self.refuse_at(edge, edge.source, "id", rest.filter(in_input), nodes)
             rest = rest.filter(pc.invert(in_input))
-        found = Violations()
-        cardinality.refuse_counts(edge, _first_shown(rest, "text"), found)
-        self.refuse_loose("cardinality", found, rest.num_rows)
+        violations = Violations()
+        cardinality.refuse_counts(edge, _first_shown(rest, "text"), violations)
+        self.refuse_loose("cardinality", violations, rest.num_rows)
 
     def sources_without_edges(self, edge: EdgeType) -> tuple[pa.Array, pa.Array]:
         """Nodes that may have too few edges: those that are new, and others."""
         if edge.cardinality.low == 0:
             return NO_TEXTS, NO_TEXTS
         new, others = self.texts("id", edge.source), [NO_TEXTS]
-        if self.site.mode != "overwrite":
-            old = _Staying(self.site, edge.source).find("id", new, ["id"])
+        if self.context.mode != "overwrite":
+            old = _Staying(self.context, edge.source).find("id", new, ["id"])
             new = without(new, old["id"])
         else:
             # A node that was there before may have edges that stay.
             new, others = NO_TEXTS, [new]
-            if self.site.replaces(edge.name) and not self.site.replaces(edge.source):
+            if self.context.replaces(edge.name) and not self.context.replaces(edge.source):
                 others.append(self.in_bucket(edge.source))
-        if self.merge and self.site.tables[edge.name].rows:
+        if self.merge and self.context.tables[edge.name].rows:
             # An edge that begins elsewhere now is missing where it was.
-            moved = self.site.open(edge.name).find("id", self.texts("id", edge.name), ["src"])
+            moved = self.context.open(edge.name).find("id", self.texts("id", edge.name), ["src"])
             others.append(moved["src"].combine_chunks())
         return new, pa.concat_arrays(others)
 
@@ -307,8 +307,8 @@ class _Check:
 class _Staying:
     """The rows of a table that stay as they are: none when it is replaced."""
 
-    def __init__(self, site: TaskContext, type: str, replaced: pa.Array | None = None) -> None:
-        self._site = site
+    def __init__(self, context: TaskContext, type: str, replaced: pa.Array | None = None) -> None:
+        self._site = context
         self._type = type
         self._replaced = replaced
 

@@ -1,4 +1,4 @@
-"""Vectors that an input leaves out, made from the texts that `@embed` names, during the load."""
+"""Vectors that an input omits, made from the texts that `@embed` names, during the load."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def embedding_for(catalog: Catalog, settings: Settings) -> TextEmbedding | None:
 
 
 def embed_rows(
-    type: NodeType | EdgeType, given: Rows, embedding: TextEmbedding, objects: Objects
+    type: NodeType | EdgeType, rows: Rows, embedding: TextEmbedding, objects: Objects
 ) -> pa.Table:
-    """Fill vectors that are left out, and note which model made them.
+    """Fill vectors that are omitted, and note which model made them.
 
     Raises:
         UsageError: Another model is configured than made the vectors that are there.
         EmbeddingError: The provider failed.
     """
-    return fill_vectors(type, given.table, embedded(type), embedding.embedder, objects, given.nulls)
+    return fill_vectors(type, rows.table, embedded(type), embedding.embedder, objects, rows.nulls)

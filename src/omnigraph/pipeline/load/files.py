@@ -35,36 +35,36 @@ class SourceFile:
     """A file to load.
 
     Attributes:
-        given: What users call it.
+        label: What users call it.
         address: Where it is: a path without symbolic links, or `s3://bucket/key`.
         size: How many bytes it has.
     """
 
-    given: str
+    label: str
     address: str
     size: int
 
     def __str__(self) -> str:
-        return self.given
+        return self.label
 
     @property
     def name(self) -> str:
         """Its name without folders."""
-        return PurePosixPath(self.given).name
+        return PurePosixPath(self.label).name
 
     @property
     def format(self) -> str | None:
-        """What its name tells that it is; None when it does not tell."""
+        """The format that its name ends in; None for another ending."""
         return format_of(self.name)
 
     @property
     def compression(self) -> str | None:
-        """How its name tells that it is compressed."""
-        return _COMPRESSED.get(PurePosixPath(self.given).suffix)
+        """The compression that its name ends in."""
+        return _COMPRESSED.get(PurePosixPath(self.label).suffix)
 
 
 def format_of(name: str) -> str | None:
-    """What the name of a file tells that it is."""
+    """The format that the name of a file ends in."""
     suffixes = [s for s in PurePosixPath(name).suffixes if s not in _COMPRESSED]
     return _FORMATS.get(suffixes[-1]) if suffixes else None
 
@@ -77,13 +77,13 @@ def files_of(source: Paths) -> list[SourceFile]:
     """
     if isinstance(source, str | os.PathLike):
         return _files_of(source)
-    found = [file for each in source for file in _files_of(each)]
+    files = [file for each in source for file in _files_of(each)]
     seen: set[str] = set()
-    for file in found:
+    for file in files:
         if file.address in seen:
             raise UsageError(f"{file}: the file is named twice")
         seen.add(file.address)
-    return found
+    return files
 
 
 def _files_of(source: str | os.PathLike[str]) -> list[SourceFile]:
@@ -96,53 +96,53 @@ def _files_of(source: str | os.PathLike[str]) -> list[SourceFile]:
     if (path / "_schema.pg").exists() and (path / "__manifest").exists():
         raise UsageError(f"{text} {_IS_GRAPH}")
     if path.is_dir():
-        found = sorted(p for p in path.rglob("*") if p.is_file() and format_of(p.name) is not None)
+        paths = sorted(p for p in path.rglob("*") if p.is_file() and format_of(p.name) is not None)
     elif path.exists():
-        found = [path]
+        paths = [path]
     else:
-        found = [Path(p) for p in sorted(glob.glob(str(path), recursive=True)) if Path(p).is_file()]
-    if not found:
+        paths = [Path(p) for p in sorted(glob.glob(str(path), recursive=True)) if Path(p).is_file()]
+    if not paths:
         raise UsageError(f"{text}: {_NO_FILE}")
-    return [SourceFile(str(file), str(file.resolve()), file.stat().st_size) for file in found]
+    return [SourceFile(str(file), str(file.resolve()), file.stat().st_size) for file in paths]
 
 
 def _in_bucket(text: str) -> list[SourceFile]:
-    """Objects: one, all below a prefix whose names tell their format, or those of a pattern."""
+    """Objects: one, all below a prefix whose names end in a format, or those of a pattern."""
     bucket, key = bucket_and_key(text)
     if key and not text.endswith("/") and (size := bucket.size(key)) is not None:
         return [SourceFile(text, text, size)]
     fixed = key
     if match := _PATTERN.search(key):
         fixed = key[: match.start()].rpartition("/")[0]
-    there = sorted(bucket.files(fixed), key=lambda file: file.path)
-    if any(file.path == f"{key}/_schema.pg".lstrip("/") for file in there):
+    stored = sorted(bucket.files(fixed), key=lambda file: file.path)
+    if any(file.path == f"{key}/_schema.pg".lstrip("/") for file in stored):
         raise UsageError(f"{text} {_IS_GRAPH}")
-    found: list[StoredFile]
+    chosen: list[StoredFile]
     if match:
         wanted = re.compile(_as_expression(key))
-        found = [file for file in there if wanted.fullmatch(file.path)]
+        chosen = [file for file in stored if wanted.fullmatch(file.path)]
     else:
-        found = [file for file in there if format_of(PurePosixPath(file.path).name) is not None]
-    if not found:
+        chosen = [file for file in stored if format_of(PurePosixPath(file.path).name) is not None]
+    if not chosen:
         raise UsageError(f"{text}: {_NO_FILE}")
-    addresses = [bucket.location.child(file.path) for file in found]
-    return [SourceFile(a, a, file.size) for a, file in zip(addresses, found, strict=True)]
+    addresses = [bucket.location.child(file.path) for file in chosen]
+    return [SourceFile(a, a, file.size) for a, file in zip(addresses, chosen, strict=True)]
 
 
 def _as_expression(pattern: str) -> str:
     """A pattern for paths as a regular expression; `**` stands for any number of folders."""
-    made = []
+    pieces = []
     for part in re.findall(r"\*\*/?|\*|\?|\[[^\]]+\]|[^*?\[]+|\[", pattern):
         if part.startswith("**"):
-            made.append("(?:[^/]+/)*" if part.endswith("/") else ".*")
+            pieces.append("(?:[^/]+/)*" if part.endswith("/") else ".*")
         elif part in ("*", "?"):
-            made.append("[^/]*" if part == "*" else "[^/]")
+            pieces.append("[^/]*" if part == "*" else "[^/]")
         elif part.startswith("[") and len(part) > 1:
             inside = part[1:-1].replace("\\", "\\\\")
-            made.append(f"[^{inside[1:]}]" if inside.startswith("!") else f"[{inside}]")
+            pieces.append(f"[^{inside[1:]}]" if inside.startswith("!") else f"[{inside}]")
         else:
-            made.append(re.escape(part))
-    return "".join(made)
+            pieces.append(re.escape(part))
+    return "".join(pieces)
 
 
 def open_file(address: str, compression: str | None = None) -> pa.NativeFile:

@@ -44,14 +44,14 @@ _MOST_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
-class GivenEmbedding(TextEmbedding):
-    """An embedder that is there already."""
+class LoadedEmbedding(TextEmbedding):
+    """An embedder that the caller has loaded already."""
 
-    given: Embedder
+    loaded: Embedder
 
     def embedder(self) -> Embedder:
         """The embedder."""
-        return self.given
+        return self.loaded
 
 
 def fill_vectors(
@@ -75,7 +75,7 @@ def fill_vectors(
         progress: Is called with how far it is.
     """
     types = _types(repository.catalog, names)
-    filling = _Filling(repository, GivenEmbedding(settings, embedder), types, progress)
+    filling = _Filling(repository, LoadedEmbedding(settings, embedder), types, progress)
     digest = request_digest(options.idempotency_key, "embed", repr(names))
     return filling.run(branch, options, digest)
 
@@ -133,18 +133,18 @@ class _Filling:
             request_digest=digest,
         )
         try:
-            made = write(self.repository, request)
+            written = write(self.repository, request)
         finally:
             if not self._handed:
                 self._discard()
-        counts = {name: TypeCounts(updated=t.replaced) for name, t in made.tables.items()}
+        counts = {name: TypeCounts(updated=t.replaced) for name, t in written.tables.items()}
         catalog = self.repository.catalog
         return MutationResult(
-            made.commit,
+            written.commit,
             branch,
             {name: counts[name] for name in catalog.nodes if name in counts},
             {name: counts[name] for name in catalog.edges if name in counts},
-            made.repeated,
+            written.repeated,
         )
 
     def _prepare(self, view: View) -> Mapping[str, Change]:
@@ -183,14 +183,14 @@ class _Filling:
 
     def _embedded_rows(self, type: NodeType | EdgeType, rows: pa.Table) -> pa.Table:
         """The rows that have got a vector; those whose text is blank have not."""
-        made = embed_rows(
+        filled = embed_rows(
             type, Rows(rows, np.arange(rows.num_rows)), self.embedding, self.repository.objects
         )
         changed = pa.repeat(pa.scalar(False), rows.num_rows)
         for property in embedded(type):
-            before, after = rows[property.name], made[property.name]
+            before, after = rows[property.name], filled[property.name]
             changed = pc.or_(changed, pc.not_equal(before.is_valid(), after.is_valid()))
-        return made.filter(changed)
+        return filled.filter(changed)
 
     def _discard(self) -> None:
         """Delete files that were written for nothing; what stays is found by a cleanup."""

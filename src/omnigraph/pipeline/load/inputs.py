@@ -114,7 +114,7 @@ def parts_of(
             parts += _lines(file, size)
         else:
             name = type or file.name.split(".")[0].split("-")[0]
-            check_type(catalog, name, str(file), given=type is not None)
+            check_type(catalog, name, str(file), named=type is not None)
             if form == "parquet":
                 parts += _groups(file, name, columns or {})
             else:
@@ -147,12 +147,12 @@ def _check_columns(columns: Mapping[str, str], parts: Sequence[Part]) -> None:
             raise UsageError(f"the input has no column `{name}`; {hint}")
 
 
-def check_type(catalog: Catalog, name: str, where: str, *, given: bool) -> None:
+def check_type(catalog: Catalog, name: str, where: str, *, named: bool) -> None:
     """Check that rows of a table are of a type that there is."""
     if catalog.table(name) is None:
         known = [t.name for t in catalog.tables()]
         hint = did_you_mean(name, known) or f"there are {', '.join(known)}"
-        if given:
+        if named:
             raise UsageError(f"the graph has no type `{name}`; {hint}")
         raise UsageError(f"{where}: the file is not named after a type ({hint}); tell the type")
 
@@ -212,17 +212,17 @@ def _blocks(part: Part, catalog: Catalog) -> Iterator[Block]:
         before = 0
         for number, text in enumerate(_texts(part)):
             first = part.start == 0 and number == 0
-            found = parse(text, catalog, part.file, first=first)
-            faults = found.faults.moved(before)
+            parsed = parse(text, catalog, part.file, first=first)
+            faults = parsed.faults.moved(before)
             rows, faulty = (
                 {name: _with_ids(r, catalog.table(name), before) for name, r in by_type.items()}
-                for by_type in (found.rows, found.faulty)
+                for by_type in (parsed.rows, parsed.faulty)
             )
-            rejected = _picked(text, found.bad_lines)
+            rejected = _picked(text, parsed.bad_lines)
             yield Block(
-                rows, faults, found.lines, rejected, len(rejected), text, before, faulty=faulty
+                rows, faults, parsed.lines, rejected, len(rejected), text, before, faulty=faulty
             )
-            before += found.lines
+            before += parsed.lines
         return
     if part.format == "parquet":
         with pq.ParquetFile(parquet_source(part.path)) as file:
@@ -317,13 +317,13 @@ def _after_line(stream: pa.NativeFile, position: int) -> int:
 
 
 def _to_line_end(stream: pa.NativeFile) -> bytes:
-    found = []
+    pieces = []
     while data := stream.read(1 << 16):
         at = data.find(b"\n") + 1
-        found.append(data[:at] if at else data)
+        pieces.append(data[:at] if at else data)
         if at:
             break
-    return b"".join(found)
+    return b"".join(pieces)
 
 
 def _picked(text: bytes, lines: list[int]) -> list[bytes]:

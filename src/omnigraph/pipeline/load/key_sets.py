@@ -99,9 +99,9 @@ def buckets_of(texts: pa.ChunkedArray | pa.Array, buckets: int) -> Ints:
     starts, ends = offsets[:-1].astype(np.int64), offsets[1:].astype(np.int64)
     numbers = (ends - starts).astype(np.uint64)
     for back in range(1, 9):
-        there = ends - back >= starts
+        long_enough = ends - back >= starts
         byte = np.zeros(len(array), np.uint64)
-        byte[there] = data[ends[there] - back]
+        byte[long_enough] = data[ends[long_enough] - back]
         numbers = numbers * np.uint64(1099511628211) + byte
     numbers ^= numbers >> np.uint64(29)
     numbers *= np.uint64(0xBF58476D1CE4E5B9)

@@ -25,7 +25,7 @@ from omnigraph.writes.rules.keys import Broken, Ints, described, rows_at_fault
 class LocateTask:
     """A part in which rows are looked for; `broken` has where the keys are."""
 
-    site: TaskContext
+    context: TaskContext
     staged: StagedPart
     part: Part | None
     broken: Sequence[str]
@@ -45,14 +45,14 @@ def locate(task: LocateTask) -> Located:
     file = None if task.part is None else task.part.file or None
     by_type: dict[str, list[Broken]] = {}
     for path in task.broken:
-        broken = task.site.get(path, StoredBroken).opened()
+        broken = task.context.get(path, StoredBroken).opened()
         by_type.setdefault(broken.type, []).append(broken)
-    found: list[Violation] = []
+    violations: list[Violation] = []
     counts: Counter[str] = Counter()
     lines: list[Ints] = []
     for type, all_broken in by_type.items():
         names = {name for broken in all_broken for name in broken.columns}
-        rows = _rows(task.site, task.staged, type, names)
+        rows = _rows(task.context, task.staged, type, names)
         if rows is None:
             continue
         numbers = rows[LINE].to_numpy()
@@ -64,29 +64,29 @@ def locate(task: LocateTask) -> Located:
             lines.append(numbers[places])
             first = described(broken, rows, ids, places[:MOST_SHOWN], keys[:MOST_SHOWN])
             of_lines = zip(first, numbers[places].tolist(), strict=False)
-            found += [replace(one, file=file, line=line) for one, line in of_lines]
+            violations += [replace(one, file=file, line=line) for one, line in of_lines]
     rejected: tuple[bytes, ...] = ()
-    if task.keep_rejected and task.part is not None and task.part.format == "jsonl" and found:
+    if task.keep_rejected and task.part is not None and task.part.format == "jsonl" and violations:
         rejected = _lines(task, set(np.concatenate(lines).tolist()))
-    return Located(Faults(Faults.of(found).shown, +counts), rejected)
+    return Located(Faults(Faults.of(violations).shown, +counts), rejected)
 
 
-def _rows(site: TaskContext, staged: StagedPart, type: str, names: set[str]) -> pa.Table | None:
+def _rows(context: TaskContext, staged: StagedPart, type: str, names: set[str]) -> pa.Table | None:
     """The rows of a type, in the order of their lines, those with other faults included."""
     columns = list(dict.fromkeys(["id", *sorted(names)]))
     parts = []
     if type in staged.types:
         rows = staged.types[type]
-        ref = site.tables[type].ref
-        good = [read_file(site.objects, ref, file, columns) for file in rows.files]
-        good += [unpacked(site.get(path, bytes)).select(columns) for path in rows.waiting]
+        ref = context.tables[type].ref
+        good = [read_file(context.objects, ref, file, columns) for file in rows.files]
+        good += [unpacked(context.get(path, bytes)).select(columns) for path in rows.waiting]
         if good:
-            whole, at = pa.concat_tables(good), rows.all_lines(site)
+            whole, at = pa.concat_tables(good), rows.all_lines(context)
             parts.append(whole.append_column(LINE, at[LINE]).append_column(MINTED, at[MINTED]))
-    if not site.skips:
+    if not context.skips:
         bad = staged.bad_rows.get(type, ())
         names_and_lines = [*columns, LINE, MINTED]
-        parts += [unpacked(site.get(path, bytes)).select(names_and_lines) for path in bad]
+        parts += [unpacked(context.get(path, bytes)).select(names_and_lines) for path in bad]
     if not parts:
         return None
     if len(parts) == 1:
@@ -101,11 +101,11 @@ def _lines(task: LocateTask, wanted: set[int]) -> tuple[bytes, ...]:
     # Lines with faults of their own are kept already.
     for paths in task.staged.bad_rows.values():
         for path in paths:
-            wanted -= set(unpacked(task.site.get(path, bytes))[LINE].to_pylist())
-    found = []
-    for block in read_part(task.part, task.site.catalog):
+            wanted -= set(unpacked(task.context.get(path, bytes))[LINE].to_pylist())
+    lines = []
+    for block in read_part(task.part, task.context.catalog):
         if block.text:
             every = block.text.split(b"\n")
             mine = [n for n in wanted if block.before < n <= block.before + block.lines]
-            found += [every[n - 1 - block.before].rstrip(b"\r") for n in sorted(mine)]
-    return tuple(found)
+            lines += [every[n - 1 - block.before].rstrip(b"\r") for n in sorted(mine)]
+    return tuple(lines)

@@ -20,7 +20,7 @@ from omnigraph.storage.bulk import WrittenFile, read_file, write_files
 class MergeTask:
     """A part whose rows wait; `decided` has what the checks of all buckets have decided."""
 
-    site: TaskContext
+    context: TaskContext
     staged: StagedPart
     decided: Sequence[str]
 
@@ -45,7 +45,7 @@ def merge_part(task: MergeTask) -> Mapping[str, MergedRows]:
         return {}
     chosen: dict[str, list[pa.Table]] = {name: [] for name in merged}
     for path in task.decided:
-        for type, data in task.site.get(path, dict[str, bytes]).items():
+        for type, data in task.context.get(path, dict[str, bytes]).items():
             if type in merged:
                 table = unpacked(data)
                 mine = table.filter(pa.array(table["part"].to_numpy() == task.staged.number))
@@ -54,33 +54,35 @@ def merge_part(task: MergeTask) -> Mapping[str, MergedRows]:
     for type, rows in merged.items():
         stays = pa.concat_tables(chosen[type]).sort_by("row")
         if rows.waiting or stays.num_rows < rows.rows or stays["row_id"].null_count < rows.rows:
-            outcome[type] = _merged_rows(task.site, type, rows, stays)
+            outcome[type] = _merged_rows(task.context, type, rows, stays)
     return outcome
 
 
-def _merged_rows(site: TaskContext, type: str, staged: StagedRows, stays: pa.Table) -> MergedRows:
-    made = MergedRows(instead=not staged.waiting)
-    snapshot = site.open(type)
+def _merged_rows(
+    context: TaskContext, type: str, staged: StagedRows, stays: pa.Table
+) -> MergedRows:
+    merged = MergedRows(instead=not staged.waiting)
+    snapshot = context.open(type)
     known = stays["row_id"].is_valid().to_numpy()
     changed, new = stays.filter(pa.array(known)), stays.filter(pa.array(~known))
-    made.new = new.num_rows
+    merged.new = new.num_rows
     if changed.num_rows:
-        made.replaced = changed["address"].to_numpy()
+        merged.replaced = changed["address"].to_numpy()
     chosen_lines = np.concatenate([changed["row"].to_numpy(), new["row"].to_numpy()])
     if len(chosen_lines):
-        rows = _rows(site, type, staged, snapshot.schema.names)
-        lines = staged.all_lines(site)[LINE].to_numpy()
+        rows = _rows(context, type, staged, snapshot.schema.names)
+        lines = staged.all_lines(context)[LINE].to_numpy()
         # Rows that are new, and in files, come before those that wait.
         places = np.searchsorted(lines, chosen_lines) - (staged.rows - rows.num_rows)
-        made.files = write_files(snapshot, rows.take(pa.array(places)), changed["row_id"])
-    return made
+        merged.files = write_files(snapshot, rows.take(pa.array(places)), changed["row_id"])
+    return merged
 
 
-def _rows(site: TaskContext, type: str, staged: StagedRows, columns: Sequence[str]) -> pa.Table:
+def _rows(context: TaskContext, type: str, staged: StagedRows, columns: Sequence[str]) -> pa.Table:
     """The rows that wait, or those that are in files."""
     if staged.waiting:
-        return pa.concat_tables([unpacked(site.get(path, bytes)) for path in staged.waiting])
-    table = site.tables[type].ref
+        return pa.concat_tables([unpacked(context.get(path, bytes)) for path in staged.waiting])
+    table = context.tables[type].ref
     return pa.concat_tables(
-        [read_file(site.objects, table, file, columns) for file in staged.files]
+        [read_file(context.objects, table, file, columns) for file in staged.files]
     )

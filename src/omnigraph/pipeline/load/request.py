@@ -1,4 +1,4 @@
-"""From what a user gives to a load: which input it is, and where the work is done."""
+"""From what a user passes to a load: which input it is, and where the work is done."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class Input:
 
     Attributes:
         source: Files, tables or a DataFrame, as `Graph.load` takes them.
-        format: What kind of files they are; None is told by their names.
-        type: The type of all rows of tables; None is told by the names of files.
+        format: What kind of files they are; None follows from their names.
+        type: The type of all rows of tables; None follows from the names of files.
         columns: Names of columns, and the properties that they are.
     """
 
@@ -66,53 +66,59 @@ class Input:
 def load(
     repository: Repository,
     settings: Settings,
-    given: Input,
+    input: Input,
     where: Where,
     options: LoadOptions,
     progress: Progress,
 ) -> LoadResult:
     """Load an input; see `Graph.load`."""
     check_engine(where)
-    source = given.source
+    source = input.source
     with ExitStack() as stack:
         if _is_spark(source):
-            return _load_frame(repository, settings, given, where, options, progress)
+            return _load_frame(repository, settings, input, where, options, progress)
         if _is_paths(source):
             files = files_of(source)
-            options = _with_digest(given, options, *map(_content, files))
+            options = _with_digest(input, options, *map(_content, files))
             size = sum(file.size for file in files)
-            whole = [file.size for file in files if not can_be_cut(file, given.format)]
+            whole = [file.size for file in files if not can_be_cut(file, input.format)]
             engine = engine_for(where, settings, size, max(whole, default=0))
             parts = parts_of(
                 source,
                 repository.catalog,
                 engine.parallelism,
-                format=given.format,
-                type=given.type,
-                columns=given.columns,
+                format=input.format,
+                type=input.type,
+                columns=input.columns,
             )
         elif (is_stdin := isinstance(source, str) and source == "-") or hasattr(source, "read"):
             stream = sys.stdin.buffer if is_stdin else source
             file = stack.enter_context(tempfile.NamedTemporaryFile(suffix=".jsonl"))
             size = _spool(stream, file)
-            options = _with_digest(given, options, Path(file.name))
+            options = _with_digest(input, options, Path(file.name))
             engine = engine_for(where, settings, size)
-            format = given.format or "jsonl"
-            found = parts_of(file.name, repository.catalog, engine.parallelism, format=format,
-                             type=given.type, columns=given.columns)  # fmt: skip
-            parts = [_renamed(part, "stdin" if is_stdin else "input") for part in found]
+            format = input.format or "jsonl"
+            copied_parts = parts_of(
+                file.name,
+                repository.catalog,
+                engine.parallelism,
+                format=format,
+                type=input.type,
+                columns=input.columns,
+            )
+            parts = [_renamed(part, "stdin" if is_stdin else "input") for part in copied_parts]
         else:
-            return _load_tables(repository, settings, given, where, options, progress)
+            return _load_tables(repository, settings, input, where, options, progress)
         loading = Loading(repository, engine, progress, options, settings, parts, size=size)
         return loading.run()
 
 
-def _with_digest(given: Input, options: LoadOptions, *content: Content) -> LoadOptions:
+def _with_digest(input: Input, options: LoadOptions, *content: Content) -> LoadOptions:
     """Options that tell a repeated load from another one with the same idempotency key."""
     if any(isinstance(part, Path) and not part.is_file() for part in content):
         # What comes through a pipe can be read once.
         return options
-    how = repr((options.mode, given.format, given.type, sorted((given.columns or {}).items())))
+    how = repr((options.mode, input.format, input.type, sorted((input.columns or {}).items())))
     digest = request_digest(options.commit.idempotency_key, "load", how, *content)
     return replace(options, request_digest=digest)
 
@@ -149,16 +155,16 @@ def _renamed(part: Part, name: str) -> Part:
 def _load_tables(
     repository: Repository,
     settings: Settings,
-    given: Input,
+    input: Input,
     where: Where,
     options: LoadOptions,
     progress: Progress,
 ) -> LoadResult:
     """Load tables that are in memory, in this process: they are here already."""
-    tables = _tables(given, repository.catalog)
-    options = _with_digest(given, options, *(part for pair in tables for part in pair))
+    tables = _tables(input, repository.catalog)
+    options = _with_digest(input, options, *(part for pair in tables for part in pair))
     parts = [Part("", name, "table", type=name) for name, _ in tables]
-    columns = given.columns or {}
+    columns = input.columns or {}
     if where.engine == "spark":
         with tempfile.TemporaryDirectory() as folder:
             import pyarrow.parquet as pq
@@ -166,21 +172,21 @@ def _load_tables(
             for name, table in tables:
                 pq.write_table(table, Path(folder) / f"{name}.parquet")
             engine = engine_for(where, settings, 0)
-            found = parts_of(folder, repository.catalog, engine.parallelism, columns=columns)
+            file_parts = parts_of(folder, repository.catalog, engine.parallelism, columns=columns)
             size = sum(table.nbytes for _, table in tables)
-            named = [_renamed(part, "") for part in found]
+            named = [_renamed(part, "") for part in file_parts]
             loading = Loading(repository, engine, progress, options, settings, named, size=size)
             return loading.run()
 
     def stage(make: MakeTask) -> list[StagedPart]:
-        made = []
+        staged = []
         progress.stage("reading and staging", len(tables))
         for number, (name, table) in enumerate(tables):
             batches = table.to_batches(max_chunksize=_BATCH_ROWS) or with_columns(table.schema)
             task = make(number, parts[number])
-            made.append(stage_blocks(task, table_blocks(batches, 0, name, columns)))
+            staged.append(stage_blocks(task, table_blocks(batches, 0, name, columns)))
             progress.advance(number + 1)
-        return made
+        return staged
 
     size = sum(table.nbytes for _, table in tables)
     loading = Loading(
@@ -189,29 +195,29 @@ def _load_tables(
     return loading.run()
 
 
-def _tables(given: Input, catalog: Catalog) -> list[tuple[str, pa.Table]]:
-    source = given.source
+def _tables(input: Input, catalog: Catalog) -> list[tuple[str, pa.Table]]:
+    source = input.source
     if not isinstance(source, Mapping):
-        if given.type is None:
+        if input.type is None:
             # Something that is no table at all has another answer.
             _arrow(source, {})
             raise UsageError(
                 "of which type are the rows of this table? Pass type=, or a mapping of types to"
                 " tables"
             )
-        source = {given.type: source}
-    found = []
+        source = {input.type: source}
+    tables = []
     for name, rows in source.items():
-        check_type(catalog, str(name), "the input", given=True)
+        check_type(catalog, str(name), "the input", named=True)
         type = catalog.table(str(name))
         assert type is not None
         # As the columns of the rows are called.
         properties = dict(type.properties)
-        for column, property in (given.columns or {}).items():
+        for column, property in (input.columns or {}).items():
             if property in properties:
                 properties[column] = properties[property]
-        found.append((type.name, _arrow(rows, properties)))
-    return found
+        tables.append((type.name, _arrow(rows, properties)))
+    return tables
 
 
 def _arrow(rows: Any, properties: Mapping[str, Property]) -> pa.Table:
@@ -244,7 +250,7 @@ def _of_dictionaries(rows: list[Mapping[str, Any]], properties: Mapping[str, Pro
             try:
                 columns[str(name)] = pa.array(values)
             except OverflowError:
-                # Arrow takes integers for signed ones, unless it is told better.
+                # Arrow takes integers for signed ones, unless a schema says so.
                 if name not in properties:
                     raise
                 columns[str(name)] = pa.array(values, arrow_type(properties[name].type))
@@ -266,32 +272,32 @@ def _is_spark(source: Any) -> bool:
 def _load_frame(
     repository: Repository,
     settings: Settings,
-    given: Input,
+    input: Input,
     where: Where,
     options: LoadOptions,
     progress: Progress,
 ) -> LoadResult:
-    frame: DataFrame = given.source
-    if given.type is None:
+    frame: DataFrame = input.source
+    if input.type is None:
         raise UsageError("of which type are the rows of this DataFrame? Pass type=")
-    check_type(repository.catalog, given.type, "the DataFrame", given=True)
+    check_type(repository.catalog, input.type, "the DataFrame", named=True)
     if where.engine == "local":
         raise UsageError("a DataFrame is loaded by Spark; leave the engine out")
     from omnigraph.pipeline.spark.engine import SparkEngine
     from omnigraph.pipeline.spark.session import session
 
     engine = SparkEngine(session(spark=where.spark or frame.sparkSession, settings=settings))
-    name, columns = given.type, dict(given.columns or {})
+    name, columns = input.type, dict(input.columns or {})
     parts: list[Part] = []
-    made = Part("", "", "frame", type=name)
+    whole = Part("", "", "frame", type=name)
 
     def stage(make: MakeTask) -> list[StagedPart]:
         parts.clear()
         staged = engine.stream(
-            frame, _FrameStaging(make(0, made), name, columns), "reading and staging", progress
+            frame, _FrameStaging(make(0, whole), name, columns), "reading and staging", progress
         )
         # Partitions are numbered as they come; what they refer to is their own number.
-        parts.extend([made] * (max((part.number for part in staged), default=0) + 1))
+        parts.extend([whole] * (max((part.number for part in staged), default=0) + 1))
         return staged
 
     loading = Loading(

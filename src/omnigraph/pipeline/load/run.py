@@ -75,7 +75,7 @@ class LoadResult:
             and what an overwrite has replaced.
         tables: Per type how many rows are new, replaced and gone.
         lines: How many lines, or rows, the input has.
-        skipped: How many of them were left out because of faults.
+        skipped: How many of them were omitted because of faults.
         faults: The first of those faults.
         base_branch: What the branch was made from, if `ingest` made it.
         branch_created: True when `ingest` made the branch.
@@ -98,7 +98,7 @@ class LoadResult:
     warnings: Sequence[str] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the result as plain values."""
+        """Return the result as plain values."""
         return {
             "branch": self.branch,
             "base_branch": self.base_branch,
@@ -132,7 +132,7 @@ class LoadOptions:
         mode: `append`, `merge` or `overwrite`.
         branch: Where to.
         commit: What the caller says about the commit.
-        max_errors: Lines with so many faults may be left out.
+        max_errors: Lines with so many faults may be omitted.
         rejects: A folder for lines that are wrong.
         request_digest: What tells a repeated load from another one with the same key.
     """
@@ -150,13 +150,13 @@ class Begun:
     """A load whose rows others stage: the state that they do it on, and what has become of them.
 
     Attributes:
-        site: What they have to know.
+        context: What they have to know.
         identity: The lifetime of the branch.
         head: Its head.
         parts: What they have staged.
     """
 
-    site: TaskContext
+    context: TaskContext
     identity: str
     head: str
     parts: Sequence[StagedPart] = ()
@@ -164,11 +164,11 @@ class Begun:
     @property
     def files(self) -> dict[str, list[WrittenFile]]:
         """The files that are written, by type."""
-        found: dict[str, list[WrittenFile]] = {}
+        written: dict[str, list[WrittenFile]] = {}
         for part in self.parts:
             for name, rows in part.types.items():
-                found.setdefault(name, []).extend(rows.files)
-        return found
+                written.setdefault(name, []).extend(rows.files)
+        return written
 
 
 #: Stages all parts of an input, given what stages one.
@@ -231,22 +231,22 @@ class Loading:
             request_digest=options.request_digest,
         )
         try:
-            made = write(self.repository, request)
+            written = write(self.repository, request)
         finally:
             self._tidy()
-        commit = None if made.commit is None else made.commit.id
+        commit = None if written.commit is None else written.commit.id
         return LoadResult(
             options.branch,
             options.mode,
             commit,
-            made.tables,
+            written.tables,
             self.lines,
             self.bad,
             tuple(self.skipped.shown),
-            repeated=made.repeated,
+            repeated=written.repeated,
             rows_commit=commit,
             # The protocol publishes only on the state that a write was prepared on.
-            base_commit=None if made.commit is None else made.commit.parents[0],
+            base_commit=None if written.commit is None else written.commit.parents[0],
         )
 
     # --- a load that others stage ---
@@ -258,21 +258,21 @@ class Loading:
         rows were written meanwhile. Otherwise it has to be abandoned.
         """
         view = View(self.repository, self.repository.history.read(self.options.branch))
-        site = self._site(view)
+        context = self._task_context(view)
         rules = any(t.uniques or is_bounded(t) for t in view.catalog.tables())
         # Tables that are empty now may have rows when the load is run; see `_buckets`.
         one = self.options.mode == "merge" and rules
-        site = replace(site, buckets=1 if one else _BEGUN_BUCKETS)
-        return Begun(site, view.base.identity, view.base.head)
+        context = replace(context, buckets=1 if one else _BEGUN_BUCKETS)
+        return Begun(context, view.base.identity, view.base.head)
 
     def abandon(self) -> None:
         """Delete what was staged."""
         self._tidy()
 
-    def _on_begun(self, begun: Begun, site: TaskContext, view: View) -> TaskContext:
-        """A site of today for parts that were staged before."""
+    def _on_begun(self, begun: Begun, context: TaskContext, view: View) -> TaskContext:
+        """The context for parts that were staged before, with the tables of now."""
         changed = None
-        if site.catalog.identity_hash != begun.site.catalog.identity_hash:
+        if context.catalog.identity_hash != begun.context.catalog.identity_hash:
             changed = "the schema has changed"
         elif view.base.identity != begun.identity:
             changed = f"branch `{self.options.branch}` was deleted and made anew"
@@ -282,12 +282,12 @@ class Loading:
             raise ReadSetConflict(f"{changed} while the rows were staged; run it again")
         for name, files in begun.files.items():
             # Another writer was the first to write to this table on the branch.
-            source, target = begun.site.tables[name].ref, site.tables[name].ref
+            source, target = begun.context.tables[name].ref, context.tables[name].ref
             if source != target:
                 move_files(self.repository.objects, files, source, target)
-        site = replace(site, folder=begun.site.folder, buckets=begun.site.buckets)
-        self.begun = replace(begun, site=site)
-        return site
+        context = replace(context, folder=begun.context.folder, buckets=begun.context.buckets)
+        self.begun = replace(begun, context=context)
+        return context
 
     # --- stages ---
 
@@ -302,15 +302,15 @@ class Loading:
         self._handed = False
         self._superseded = []
         self._discard()
-        site = self._site(view)
+        context = self._task_context(view)
         if self.begun is not None:
-            site = self._on_begun(self.begun, site, view)
+            context = self._on_begun(self.begun, context, view)
             staged = list(self.begun.parts)
             self.lines = sum(part.lines for part in staged)
         else:
             if isinstance(self.engine, LocalEngine) and self.size < _ONE_BUCKET:
-                site = replace(site, held={})
-            staged = self._staged(site)
+                context = replace(context, held={})
+            staged = self._staged(context)
         failpoints.hit("load.staged")
         types = {name for part in staged for name in part.types}
         if self.options.mode == "overwrite":
@@ -321,18 +321,18 @@ class Loading:
         skips = faults <= self.options.max_errors and not any(part.unfit for part in staged)
         if not skips:
             types |= {name for part in staged for name in part.bad_rows}
-        site = replace(site, written=frozenset(types), unknown=unknown, skips=skips)
-        checked = self._checked(site, staged)
+        context = replace(context, written=frozenset(types), unknown=unknown, skips=skips)
+        checked = self._checked(context, staged)
         failpoints.hit("load.checked")
-        self._refuse(site, staged, checked)
-        changes = self._changes(site, staged, checked)
+        self._refuse(context, staged, checked)
+        changes = self._changes(context, staged, checked)
         files = {name: StagedFiles(change.files, change.place) for name, change in changes.items()}
         note_reads(view, self.repository.objects, self.options.mode, files)
         failpoints.hit("load.merged")
         self._handed = True
         return changes
 
-    def _site(self, view: View) -> TaskContext:
+    def _task_context(self, view: View) -> TaskContext:
         tables = {}
         for type in view.catalog.tables():
             tables[type.name] = TableAt.of(view.published(type.name))
@@ -352,16 +352,16 @@ class Loading:
         types: list[NodeType | EdgeType] = list(view.catalog.tables())
         rules = any(t.uniques or is_bounded(t) for t in types)
         if self.options.mode == "merge" and rules:
-            # Which rows stay is told by their ids, and what they break by other keys.
+            # Which rows stay is decided by their ids, and what they break by other keys.
             return 1
         return max(self.engine.parallelism * _BUCKETS, -(-self.size // _BUCKET_BYTES))
 
-    def _staged(self, site: TaskContext) -> list[StagedPart]:
-        embedding = embedding_for(site.catalog, self.settings)
+    def _staged(self, context: TaskContext) -> list[StagedPart]:
+        embedding = embedding_for(context.catalog, self.settings)
         keep = self.options.rejects is not None
 
         def task(number: int, part: Part) -> StageTask:
-            return StageTask(site, part, number, keep, embedding)
+            return StageTask(context, part, number, keep, embedding)
 
         if self.stage is not None:
             staged = self.stage(task)
@@ -370,37 +370,39 @@ class Loading:
             staged = self.engine.map(stage_part, tasks, "reading and staging", self.progress)
         for part in staged:
             for name, rows in part.types.items():
-                self._written.append((site.tables[name].ref, rows.files))
+                self._written.append((context.tables[name].ref, rows.files))
         self.lines = sum(part.lines for part in staged)
         return staged
 
-    def _checked(self, site: TaskContext, staged: Sequence[StagedPart]) -> list[CheckedBucket]:
+    def _checked(self, context: TaskContext, staged: Sequence[StagedPart]) -> list[CheckedBucket]:
         used = sorted({bucket for part in staged for bucket in part.keys})
-        if site.mode == "overwrite":
+        if context.mode == "overwrite":
             # Rows that go are looked at in every bucket.
-            used = list(range(site.buckets)) if site.written else []
+            used = list(range(context.buckets)) if context.written else []
         tasks = [
-            CheckTask(site, bucket, {p.number: p.keys[bucket] for p in staged if bucket in p.keys})
+            CheckTask(
+                context, bucket, {p.number: p.keys[bucket] for p in staged if bucket in p.keys}
+            )
             for bucket in used
         ]
         return self.engine.map(check_bucket, tasks, "checking", self.progress)
 
     def _refuse(
-        self, site: TaskContext, staged: Sequence[StagedPart], checked: Sequence[CheckedBucket]
+        self, context: TaskContext, staged: Sequence[StagedPart], checked: Sequence[CheckedBucket]
     ) -> None:
         """Raise what is wrong with the input, if that is more than is allowed."""
         before = self._lines_before(staged)
         lines = [part.faults.moved(before[part.number]) for part in staged]
         rejected = [path for part in staged if (path := part.rejected) is not None]
-        raw = {path: site.get(path, list[bytes]) for path in rejected}
-        found = together(lines)
+        raw = {path: context.get(path, list[bytes]) for path in rejected}
+        line_faults = together(lines)
         whole: list[Faults] = []
         broken = [path for check in checked for path in check.broken]
         if broken:
             parts = dict(enumerate(self.parts))
             tasks = [
                 LocateTask(
-                    site, part, parts.get(part.number), broken, self.options.rejects is not None
+                    context, part, parts.get(part.number), broken, self.options.rejects is not None
                 )
                 for part in staged
             ]
@@ -410,13 +412,13 @@ class Loading:
                 if one.rejected:
                     raw[f"located {part.number}"] = list(one.rejected)
         whole += [loose for check in checked for loose in check.loose]
-        every = together([found, *whole])
+        every = together([line_faults, *whole])
         if self.options.rejects is not None and every.total:
             self._keep_rejected(every, [line for lines in raw.values() for line in lines])
         unfit = any(part.unfit for part in staged)
-        if unfit or every.total > found.total or found.total > self.options.max_errors:
+        if unfit or every.total > line_faults.total or line_faults.total > self.options.max_errors:
             raise load_refusal(every.shown, every.counts)
-        self.skipped = found
+        self.skipped = line_faults
         self.bad = sum(part.bad for part in staged)
 
     def _lines_before(self, staged: Sequence[StagedPart]) -> dict[int, int]:
@@ -448,63 +450,63 @@ class Loading:
         assert folder is not None
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _REJECTED).write_bytes(b"".join(line + b"\n" for line in lines))
-        told = [json.dumps(fault.to_dict(), ensure_ascii=False) for fault in faults.shown]
-        (folder / _FAULTS).write_text("".join(f"{line}\n" for line in told))
+        fault_lines = [json.dumps(fault.to_dict(), ensure_ascii=False) for fault in faults.shown]
+        (folder / _FAULTS).write_text("".join(f"{line}\n" for line in fault_lines))
 
     def _changes(
-        self, site: TaskContext, staged: Sequence[StagedPart], checked: Sequence[CheckedBucket]
+        self, context: TaskContext, staged: Sequence[StagedPart], checked: Sequence[CheckedBucket]
     ) -> Mapping[str, BulkChange]:
         files: dict[str, list[WrittenFile]] = {
-            n: [] for n in site.written or () if site.replaces(n)
+            n: [] for n in context.written or () if context.replaces(n)
         }
         replaced: dict[str, list[npt.NDArray[np.uint64]]] = {}
         new: dict[str, int] = {}
         merged_parts: Sequence[Mapping[str, MergedRows]] = [{}] * len(staged)
-        if site.mode == "merge":
+        if context.mode == "merge":
             decided = [check.decided for check in checked if check.decided is not None]
-            tasks = [MergeTask(site, part, decided) for part in staged]
+            tasks = [MergeTask(context, part, decided) for part in staged]
             merged_parts = self.engine.map(merge_part, tasks, "merging", self.progress)
         for part, merged in zip(staged, merged_parts, strict=True):
-            for name, made in merged.items():
-                self._add(site, name, made, files, replaced, new)
+            for name, merged_rows in merged.items():
+                self._add(context, name, merged_rows, files, replaced, new)
             for name, rows in part.types.items():
                 if name in merged and merged[name].instead:
-                    self._superseded.append((site.tables[name].ref, rows.files))
+                    self._superseded.append((context.tables[name].ref, rows.files))
                     continue
                 files.setdefault(name, []).extend(rows.files)
                 new[name] = new.get(name, 0) + sum(file.rows for file in rows.files)
         changes: dict[str, BulkChange] = {}
         for name in sorted(files):
-            table = site.tables[name]
-            gone = table.rows if site.replaces(name) else 0
+            table = context.tables[name]
+            gone = table.rows if context.replaces(name) else 0
             addresses = np.concatenate([np.zeros(0, np.uint64), *replaced.get(name, [])])
             outcome = TableOutcome(new.get(name, 0), len(addresses), gone)
             changes[name] = BulkChange(
-                files[name], addresses, site.replaces(name), table.ref, outcome
+                files[name], addresses, context.replaces(name), table.ref, outcome
             )
         return changes
 
     def _add(
         self,
-        site: TaskContext,
+        context: TaskContext,
         name: str,
-        made: MergedRows,
+        merged: MergedRows,
         files: dict[str, list[WrittenFile]],
         replaced: dict[str, list[npt.NDArray[np.uint64]]],
         new: dict[str, int],
     ) -> None:
-        self._written.append((site.tables[name].ref, made.files))
-        files.setdefault(name, []).extend(made.files)
-        replaced.setdefault(name, []).append(made.replaced)
-        new[name] = new.get(name, 0) + made.new
+        self._written.append((context.tables[name].ref, merged.files))
+        files.setdefault(name, []).extend(merged.files)
+        replaced.setdefault(name, []).append(merged.replaced)
+        new[name] = new.get(name, 0) + merged.new
 
     # --- leaving nothing behind ---
 
     def _tidy(self) -> None:
         folders = [self._folder]
         if self.begun is not None:
-            folders.append(self.begun.site.folder)
-            tables = self.begun.site.tables
+            folders.append(self.begun.context.folder)
+            tables = self.begun.context.tables
             self._written += [(tables[n].ref, files) for n, files in self.begun.files.items()]
         if not self._handed:
             self._discard()

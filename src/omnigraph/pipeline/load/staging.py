@@ -49,7 +49,7 @@ class StageTask:
         embedding: How texts are embedded; None when no type asks for it.
     """
 
-    site: TaskContext
+    context: TaskContext
     part: Part
     number: int
     keep_rejected: bool = False
@@ -97,13 +97,13 @@ class StagedRows:
     lines: list[str | LineRange] = field(default_factory=list)
     merged: bool = False
 
-    def all_lines(self, site: TaskContext) -> pa.Table:
+    def all_lines(self, context: TaskContext) -> pa.Table:
         """The lines of the rows, in their order, and which rows have an id that was made."""
-        found = [
-            each.opened() if isinstance(each, LineRange) else unpacked(site.get(each, bytes))
+        tables = [
+            each.opened() if isinstance(each, LineRange) else unpacked(context.get(each, bytes))
             for each in self.lines
         ]
-        return pa.concat_tables(found)
+        return pa.concat_tables(tables)
 
 
 @dataclass
@@ -117,10 +117,10 @@ class StagedPart:
         keys: Per bucket where its keys are.
         faults: What is wrong with its lines, counted from its first one.
         bad: How many lines have faults.
-        unfit: A column is wrong as a whole: none of its rows can be told to be good.
+        unfit: A column is wrong as a whole: none of its rows can be said to be good.
         unknown: Types whose ids are not known, because a column with them is wrong as a whole.
         bad_rows: By type, where the keys and the lines of rows with faults are.
-        rejected: Where the wrong lines are, if they were kept.
+        rejected: Where the wrong lines are, if they were asked for.
     """
 
     number: int
@@ -137,7 +137,7 @@ class StagedPart:
 
 def stage_part(task: StageTask) -> StagedPart:
     """Stage a part of a file."""
-    return stage_blocks(task, read_part(task.part, task.site.catalog))
+    return stage_blocks(task, read_part(task.part, task.context.catalog))
 
 
 def stage_blocks(task: StageTask, blocks: Iterable[Block]) -> StagedPart:
@@ -165,12 +165,12 @@ class _Checked:
     Attributes:
         rows: The rows, with the columns of their table.
         minted: Which of them have an id that was made here, or by who has read them.
-        found: What is wrong with them.
+        violations: What is wrong with them.
     """
 
     rows: Conformed
     minted: Mask
-    found: Violations
+    violations: Violations
 
     @property
     def ids(self) -> pa.Array:
@@ -184,8 +184,8 @@ class _Staging:
 
     def __init__(self, task: StageTask) -> None:
         self.task = task
-        self.site = task.site
-        self.made = StagedPart(task.number)
+        self.context = task.context
+        self.staged = StagedPart(task.number)
         self.waiting: dict[str, _Waiting] = {}
         self.keys: dict[KeySet, list[pa.Table]] = {}
         #: Types of which rows wait.
@@ -194,14 +194,14 @@ class _Staging:
         self.rejected: list[bytes] = []
 
     def add(self, block: Block) -> None:
-        self.made.lines += block.lines
-        self.made.unfit |= block.unfit
+        self.staged.lines += block.lines
+        self.staged.unfit |= block.unfit
         wrong: list[Ints] = []
         for name, rows in block.rows.items():
             wrong.append(self.add_rows(self.type(name), rows))
         self.faults.append(self.with_ids(block))
         lines = np.unique(np.concatenate([*wrong, np.zeros(0, np.int64)]))
-        self.made.bad += block.bad + len(lines)
+        self.staged.bad += block.bad + len(lines)
         if self.task.keep_rejected:
             self.rejected += block.rejected
             if len(lines) and block.text:
@@ -210,7 +210,7 @@ class _Staging:
                 self.rejected += [line.rstrip(b"\r") for line in bad]
 
     def with_ids(self, block: Block) -> Faults:
-        """Add the rows that their reader has found faults with; gives those faults by their ids."""
+        """Add the rows that their reader reports; returns their faults, with the rows' ids."""
         ids: dict[int, str | None] = {}
         wanted = {fault.line for fault in block.faults.shown}
         for name, rows in block.faulty.items():
@@ -227,25 +227,25 @@ class _Staging:
         return Faults(shown, block.faults.counts)
 
     def type(self, name: str) -> NodeType | EdgeType:
-        type = self.site.catalog.table(name)
+        type = self.context.catalog.table(name)
         assert type is not None
         return type
 
     def add_rows(self, type: NodeType | EdgeType, rows: Rows) -> Ints:
-        """Check rows and keep the good ones; gives the lines of the others."""
+        """Check rows and keep the good ones; returns the lines of the others."""
         if self.task.embedding is not None:
-            made = embed_rows(type, rows, self.task.embedding, self.site.objects)
-            rows = replace(rows, table=made)
+            filled = embed_rows(type, rows, self.task.embedding, self.context.objects)
+            rows = replace(rows, table=filled)
         checked = self.checked(type, rows)
         self.note(checked, type, rows)
         bad = np.zeros(len(rows.lines), np.bool_)
-        if None in checked.found.places:
+        if None in checked.violations.places:
             # Something is wrong with a column as a whole, and so with each row.
-            self.made.unfit = True
+            self.staged.unfit = True
             bad[:] = True
             if not checked.rows.whole.isdisjoint(("id", *type.key)):
-                self.made.unknown.add(type.name)
-        for places in checked.found.broken:
+                self.staged.unknown.add(type.name)
+        for places in checked.violations.broken:
             bad[places] = True
         table, lines, minted, ids = checked.rows.table, rows.lines, checked.minted, checked.ids
         if bad.any():
@@ -266,32 +266,34 @@ class _Staging:
 
     def checked(self, type: NodeType | EdgeType, rows: Rows, most: int = MOST_SHOWN) -> _Checked:
         """Rows in the columns of their table, and what is wrong with each of them."""
-        found = Violations(most)
-        conformed = conform(type, rows.table, found)
+        violations = Violations(most)
+        conformed = conform(type, rows.table, violations)
         minted = np.zeros(len(rows.lines), np.bool_) if rows.minted is None else rows.minted
         if not conformed.has_ids and not type.key:
             minted = np.ones(len(rows.lines), np.bool_)
         elif rows.minted is not None:
-            found.minted.append(conformed.table["id"].filter(pa.array(minted)).combine_chunks())
+            violations.minted.append(
+                conformed.table["id"].filter(pa.array(minted)).combine_chunks()
+            )
         if rows.unfit:
             unfit = {name: pa.array(mask) for name, mask in rows.unfit.items()}
             for name, mask in conformed.unfit.items():
                 unfit[name] = pc.or_(mask, unfit[name]) if name in unfit else mask
             conformed = conformed._replace(unfit=unfit)
-        check_rows(type, conformed, found, external_blobs=self.site.external_blobs)
-        return _Checked(conformed, minted, found)
+        check_rows(type, conformed, violations, external_blobs=self.context.external_blobs)
+        return _Checked(conformed, minted, violations)
 
     def note(self, checked: _Checked, type: NodeType | EdgeType, rows: Rows) -> None:
         """Note what is wrong with rows, by their lines, the first rows first."""
-        found, lines = checked.found, rows.lines
-        if not found.total:
+        violations, lines = checked.violations, rows.lines
+        if not violations.total:
             return
-        shown = list(zip(found.listed, found.places, strict=True))
-        if found.total > len(shown) and found.broken:
+        shown = list(zip(violations.listed, violations.places, strict=True))
+        if violations.total > len(shown) and violations.broken:
             # Of many, only those of the first columns have been described.
-            first = np.unique(np.concatenate(found.broken))[:MOST_SHOWN]
+            first = np.unique(np.concatenate(violations.broken))[:MOST_SHOWN]
             part = _picked(rows, first)
-            again = self.checked(type, part, most=found.total).found
+            again = self.checked(type, part, most=violations.total).violations
             shown = list(zip(again.listed, again.places, strict=True))
             lines = part.lines
         file = self.task.part.file or None
@@ -299,7 +301,7 @@ class _Staging:
             structs.replace(one, file=file, line=None if place is None else int(lines[place]))
             for one, place in shown
         ]
-        self.faults.append(Faults(Faults.of(described).shown, Counter(found.counts)))
+        self.faults.append(Faults(Faults.of(described).shown, Counter(violations.counts)))
 
     def add_bad(self, type: NodeType | EdgeType, checked: _Checked, lines: Ints, bad: Mask) -> None:
         """Keep the keys of rows with faults: rules about several rows hold for them as well."""
@@ -311,9 +313,9 @@ class _Staging:
         ids, lines, minted = checked.ids.filter(chosen), lines[bad], checked.minted[bad]
         self.add_keys(type, rows, ids, lines, minted, bad=True)
         at = _lines(lines, minted)
-        kept = rows.append_column(LINE, at[LINE]).append_column(MINTED, at[MINTED])
-        path = self.site.put(f"bad-{type.name}", packed(kept))
-        self.made.bad_rows.setdefault(type.name, []).append(path)
+        numbered = rows.append_column(LINE, at[LINE]).append_column(MINTED, at[MINTED])
+        path = self.context.put(f"bad-{type.name}", packed(numbered))
+        self.staged.bad_rows.setdefault(type.name, []).append(path)
 
     def add_keys(
         self,
@@ -325,29 +327,29 @@ class _Staging:
         *,
         bad: bool,
     ) -> None:
-        merge = self.site.mode == "merge"
+        merge = self.context.mode == "merge"
         # Ids that were made just now are like no other.
         known = self.may_be_known(type, minted)
-        if type.name in self.made.types:
-            known |= self.made.types[type.name].merged
+        if type.name in self.staged.types:
+            known |= self.staged.types[type.name].merged
         for key, keys in keys_of(type, table, ids, lines, with_ids=known, merge=merge, bad=bad):
             self.keys.setdefault(key, []).append(keys)
 
     def may_be_known(self, type: NodeType | EdgeType, minted: Mask) -> bool:
         """False for rows whose ids nobody else can have, or ask for."""
-        return not minted.all() or bool(type.key) or needs_edges(type, self.site.catalog)
+        return not minted.all() or bool(type.key) or needs_edges(type, self.context.catalog)
 
     def note_ids(self, type: NodeType | EdgeType, minted: Mask) -> None:
         """Decide if rows wait: not if they are new, nor if nothing is there to be replaced."""
-        first = type.name not in self.made.types
-        rows = self.made.types.setdefault(type.name, StagedRows())
-        if self.site.mode != "merge" or rows.merged or not self.may_be_known(type, minted):
+        first = type.name not in self.staged.types
+        rows = self.staged.types.setdefault(type.name, StagedRows())
+        if self.context.mode != "merge" or rows.merged or not self.may_be_known(type, minted):
             return
         rows.merged = True
         # Into an empty table all rows go, as long as the input has no id twice; if it has, they are
         # read from the files again, which blobs cannot be.
         blobs = any(property.type.is_blob for property in type.stored_properties)
-        if first and not self.site.tables[type.name].rows and not blobs:
+        if first and not self.context.tables[type.name].rows and not blobs:
             return
         if type.name in self.waiting:
             # These came before, and are new.
@@ -359,44 +361,44 @@ class _Staging:
         table = pa.concat_tables(waiting.tables)
         lines = pa.concat_tables(waiting.lines)
         count = table.num_rows if whole else table.num_rows // ROWS_PER_FRAGMENT * ROWS_PER_FRAGMENT
-        made = self.made.types.setdefault(name, StagedRows())
+        staged = self.staged.types.setdefault(name, StagedRows())
         rest = table.slice(count)
         waiting.tables, waiting.lines, waiting.count = [rest], [lines.slice(count)], rest.num_rows
         if not count:
             return
         table = table.slice(0, count)
         if name in self.waits:
-            made.waiting.append(self.site.put(f"rows-{name}", packed(table)))
+            staged.waiting.append(self.context.put(f"rows-{name}", packed(table)))
         else:
-            made.files += write_files(self.site.open(name), table)
-        made.lines.append(self.put_lines(name, lines.slice(0, count)))
-        made.rows += count
+            staged.files += write_files(self.context.open(name), table)
+        staged.lines.append(self.put_lines(name, lines.slice(0, count)))
+        staged.rows += count
 
     def put_lines(self, name: str, lines: pa.Table) -> str | LineRange:
         """Keep the lines of rows: those of tables mostly follow each other."""
         numbers, minted = lines[LINE].to_numpy(), lines[MINTED]
-        first, made = int(numbers[0]), minted[0].as_py()
+        first, are_minted = int(numbers[0]), minted[0].as_py()
         is_range = np.array_equal(numbers, np.arange(first, first + len(numbers)))
-        if is_range and pc.all(pc.equal(minted, made)).as_py():
-            return LineRange(first, len(numbers), made)
-        return self.site.put(f"lines-{name}", packed(lines))
+        if is_range and pc.all(pc.equal(minted, are_minted)).as_py():
+            return LineRange(first, len(numbers), are_minted)
+        return self.context.put(f"lines-{name}", packed(lines))
 
     def finish(self) -> StagedPart:
         for name, waiting in self.waiting.items():
             self.write(name, waiting, whole=True)
-        self.made.faults = together(self.faults)
+        self.staged.faults = together(self.faults)
         if self.rejected:
-            self.made.rejected = self.site.put("rejected", self.rejected)
+            self.staged.rejected = self.context.put("rejected", self.rejected)
         buckets: dict[int, dict[KeySet, bytes]] = {}
         for key, tables in self.keys.items():
             table = joined(key, tables)
-            places = buckets_of(table["text"], self.site.buckets)
+            places = buckets_of(table["text"], self.context.buckets)
             for bucket in np.unique(places).tolist():
                 chosen = table.filter(pa.array(places == bucket))
                 buckets.setdefault(bucket, {})[key] = packed(chosen)
         for bucket, sets in buckets.items():
-            self.made.keys[bucket] = self.site.put(f"keys-{bucket}", list(sets.items()))
-        return self.made
+            self.staged.keys[bucket] = self.context.put(f"keys-{bucket}", list(sets.items()))
+        return self.staged
 
 
 def _lines(lines: Ints, minted: Mask) -> pa.Table:

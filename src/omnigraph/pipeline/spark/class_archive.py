@@ -39,9 +39,9 @@ def options(java: Java, spark_home: Path, folder: Path) -> list[str]:
         if archive.exists():
             used = f"{base}:{archive}" if base else archive
             return [*common, f"-XX:SharedArchiveFile={used}"]
-        made = f"{archive}.{os.getpid()}-{time.time_ns()}.new"
+        unfinished = f"{archive}.{os.getpid()}-{time.time_ns()}.new"
         below = [f"-XX:SharedArchiveFile={base}"] if base else []
-        return [*common, *below, f"-XX:ArchiveClassesAtExit={made}"]
+        return [*common, *below, f"-XX:ArchiveClassesAtExit={unfinished}"]
     except (OSError, subprocess.SubprocessError):
         return []
 
@@ -52,26 +52,26 @@ def _base(java: Java, folder: Path) -> Path | None:
         return None
     archive = folder / f"{java.home.name}-{java.version}.jsa"
     if not archive.exists():
-        made = f"{archive}.{os.getpid()}"
+        unfinished = f"{archive}.{os.getpid()}"
         subprocess.run(
-            [java.home / "bin" / "java", "-Xshare:dump", f"-XX:SharedArchiveFile={made}"],
+            [java.home / "bin" / "java", "-Xshare:dump", f"-XX:SharedArchiveFile={unfinished}"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=60,
             check=True,
         )
-        os.replace(made, archive)
+        os.replace(unfinished, archive)
     return archive
 
 
 def _adopt(archive: Path) -> None:
     """Take over an archive that another process has finished, and remove what is left over."""
-    for made in archive.parent.glob(f"{archive.name}.*.new"):
+    for unfinished in archive.parent.glob(f"{archive.name}.*.new"):
         with contextlib.suppress(OSError):
-            if _is_complete(made) and not archive.exists():
-                os.replace(made, archive)
-            elif time.time() - made.stat().st_mtime > _STALE or _is_complete(made):
-                made.unlink()
+            if _is_complete(unfinished) and not archive.exists():
+                os.replace(unfinished, archive)
+            elif time.time() - unfinished.stat().st_mtime > _STALE or _is_complete(unfinished):
+                unfinished.unlink()
 
 
 def _is_complete(archive: Path) -> bool:

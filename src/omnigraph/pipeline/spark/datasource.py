@@ -33,7 +33,7 @@ WRITE_OPTIONS = (
 
 
 class OmnigraphDataSource(DataSource):
-    """The format; `docs/spark.md` tells its options."""
+    """The format; `docs/spark.md` lists its options."""
 
     #: What is read, once that is known; it stays with the DataFrame.
     pinned: Pinned | None = None
@@ -57,9 +57,9 @@ class OmnigraphDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> OmnigraphWriter:
         """Give what writes; see `DataSource`."""
         with told_plainly():
-            given = _Options(self.options, WRITE_OPTIONS)
-            branch = given.get("branch") or MAIN
-            mode = given.get("mode") or ("overwrite" if overwrite else "append")
+            options = _Options(self.options, WRITE_OPTIONS)
+            branch = options.get("branch") or MAIN
+            mode = options.get("mode") or ("overwrite" if overwrite else "append")
             if mode not in MODES:
                 hint = did_you_mean(mode, MODES) or "use append, merge or overwrite"
                 raise UsageError(f"the option `mode` cannot be `{mode}`; {hint}")
@@ -69,21 +69,22 @@ class OmnigraphDataSource(DataSource):
                     ' option, write with `.mode("append")`'
                 )
             settings = Settings.from_env()
-            repository = writable(Location.of(given.need("path")), settings)
-            type = given.need("type")
-            check_type(repository.catalog, type, "the DataFrame", given=True)
+            repository = writable(Location.of(options.need("path")), settings)
+            type = options.need("type")
+            check_type(repository.catalog, type, "the DataFrame", named=True)
             repository.history.check_branch(branch)
             commit = CommitOptions(
-                given.get("actor"),
-                given.get("message"),
-                given.get("if_commit"),
-                given.get("idempotency_key"),
+                options.get("actor"),
+                options.get("message"),
+                options.get("if_commit"),
+                options.get("idempotency_key"),
             )
             return OmnigraphWriter(repository, settings, type, LoadOptions(mode, branch, commit))
 
     def _pin(self) -> Pinned:
-        given = _Options(self.options, READ_OPTIONS)
-        branch, commit, columns = given.get("branch"), given.get("commit"), given.get("columns")
+        options = _Options(self.options, READ_OPTIONS)
+        branch, commit = options.get("branch"), options.get("commit")
+        columns = options.get("columns")
         if branch is not None and commit is not None:
             raise UsageError("give the option `branch` or `commit`, not both")
         chosen = None
@@ -93,20 +94,20 @@ class OmnigraphDataSource(DataSource):
                 raise UsageError("the option `columns` has a name twice")
         settings = Settings.from_env()
         times = LockTimes(wait=settings.lock_wait_seconds, lease=settings.lease_seconds)
-        repository = open_repository(Location.of(given.need("path")), times=times)
-        type = given.need("type")
+        repository = open_repository(Location.of(options.need("path")), times=times)
+        type = options.need("type")
         return pin(
             repository,
             type,
             branch=branch or MAIN,
             commit=commit,
             columns=chosen,
-            where=given.get("where"),
+            where=options.get("where"),
         )
 
 
 class _Options:
-    """The options that a user gives."""
+    """The options that a user sets."""
 
     def __init__(self, options: Mapping[str, str], known: Iterable[str]) -> None:
         self._options = dict(options.items())
@@ -120,8 +121,8 @@ class _Options:
         return self._options.get(name) or None
 
     def need(self, name: str) -> str:
-        found = self.get(name)
-        if found is None:
+        value = self.get(name)
+        if value is None:
             what = "where the graph is" if name == "path" else "which node or edge type"
             raise UsageError(f"the option `{name}` is missing: {what}")
-        return found
+        return value

