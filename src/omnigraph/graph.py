@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.engine import Progress
     from omnigraph.pipeline.export.run import ByteSink, ExportResult
     from omnigraph.pipeline.load.run import LoadResult
+    from omnigraph.query.warm_up import WarmUp
     from omnigraph.storage.blobs import BlobStream, ByteRange
     from omnigraph.writes.audit import Recovery
     from omnigraph.writes.batches import Batches
@@ -168,6 +169,8 @@ class Graph:
         What was answered or committed never depends on it: it only waits until the files of the
         cache are written. Results and snapshots stay usable; a call opens again what it needs.
         """
+        if "_warm_up" in self.__dict__:
+            self._warm_up.finish()
         self._caches.writer.finish()
         self._caches = self._caches.anew(self._caches.epoch)
         for name in ("_feed", "_embedder"):
@@ -767,10 +770,14 @@ class Graph:
         told = progress or Silent()
         result = load(repository, self._settings, given, where, options, told)
         written = sum(t.inserted + t.replaced for t in result.tables.values())
-        if indexes and result.commit is not None and written >= _WORTH_INDEXES:
+        is_indexed = indexes and result.commit is not None and written >= _WORTH_INDEXES
+        self._warm_up_after(result, is_final=not is_indexed)
+        if is_indexed:
+            assert result.commit is not None
             made, warnings = self._index_after(branch, result.commit, actor, told)
             commit = result.commit if made is None else made.id
             result = replace(result, commit=commit, warnings=warnings)
+            self._warm_up_after(result, is_final=True)
         return result
 
     def ingest(self, source: Any, *, branch: str, base: str = MAIN, **options: Any) -> LoadResult:
@@ -1249,6 +1256,21 @@ class Graph:
             self._caches = self._caches.anew(snapshot._epoch)
         caches = self._caches
         return caches if caches.epoch == snapshot._epoch else caches.anew(snapshot._epoch)
+
+    def _warm_up_after(self, result: LoadResult, *, is_final: bool) -> None:
+        """Have prepared what the first queries after a load need, while the caller goes on."""
+        from omnigraph.query.warm_up import LoadedRows
+
+        if result.commit is None or result.repeated:
+            return
+        written = {name: t.inserted + t.replaced for name, t in result.tables.items()}
+        self._warm_up.start(self._caches, LoadedRows(result.branch, written, is_final))
+
+    @cached_property
+    def _warm_up(self) -> WarmUp:
+        from omnigraph.query.warm_up import WarmUp
+
+        return WarmUp(self._repository)
 
     @cached_property
     def _feed(self) -> Feed:

@@ -88,6 +88,8 @@ class TableColumns:
         self._files = files
         #: What could be in files, and is not.
         self._unwritten: set[str] = set()
+        #: The version is written about at once: it is not one of many small ones.
+        self._is_to_stay = False
         self._guard = threading.RLock()
         self._columns: dict[str, pa.Array] = {}
         self._coded: dict[str, Coded] = {}
@@ -118,7 +120,8 @@ class TableColumns:
     @property
     def can_be_written(self) -> bool:
         """True when there is something to write to files now."""
-        return bool(self._unwritten) and self._files is not None and self.is_settled
+        is_time = self._is_to_stay or self.is_settled
+        return bool(self._unwritten) and self._files is not None and is_time
 
     # --- memory ---
 
@@ -321,6 +324,22 @@ class TableColumns:
                 if in_file is None:
                     self._unwritten.add(name + _ORDER)
         return found.find(value)
+
+    def prepare_keys(self, name: str) -> None:
+        """Put a column in order before it is asked for, and leave it in files at once.
+
+        Tables that are too large for that are left to the indexes of the storage.
+        """
+        is_too_wide = self._width(name) * self.rows > policy.LARGE_COLUMN_BYTES
+        if self.rows > policy.LARGE_TABLE_ROWS or (is_too_wide and not self.has([name])):
+            return
+        self._is_to_stay = True
+        self._sought[name] = max(policy.SOUGHT_OFTEN, self._sought.get(name, 0))
+        type = self.type_of(name)
+        if pa.types.is_integer(type):
+            self.find(name, 0)
+        elif pa.types.is_string(type):
+            self.find(name, "")
 
     def fetch(self, positions: Positions, names: Sequence[str]) -> dict[str, pa.Array]:
         """Values of some rows. A position below 0 gives null."""
