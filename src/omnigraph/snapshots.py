@@ -120,8 +120,13 @@ class Snapshot(Struct, frozen=True):
         try:
             with self._confirmed():
                 prepared = caches.plans.get(plan, source)
-                execution = Execution(prepared, source, values, budget, embedder=caches.embedder)
-                table = execution.table()
+                lookup = prepared.lookup
+                table = None if lookup is None else lookup.table(source, values, budget)
+                if table is None:
+                    execution = Execution(
+                        prepared, source, values, budget, embedder=caches.embedder
+                    )
+                    table = execution.table()
         finally:
             source.release()
         source.write_later()

@@ -22,6 +22,7 @@ from omnigraph.language.query.expressions import (
     walk,
 )
 from omnigraph.language.query.plan import Ordering, ReadPlan
+from omnigraph.query.key_lookup import KeyLookup, key_lookup
 from omnigraph.query.liveness import Kept, kept_after
 from omnigraph.query.planner import Planner
 from omnigraph.query.rewrite import replaced
@@ -48,6 +49,7 @@ class Prepared(Struct, frozen=True):
         order: What is ordered by.
         distances: The distances among what is ordered by.
         texts: The returned properties whose values differ in size: texts and lists.
+        lookup: What is looked up by its key, if the plan does nothing else.
     """
 
     plan: ReadPlan
@@ -59,6 +61,7 @@ class Prepared(Struct, frozen=True):
     order: tuple[Checked, ...]
     distances: tuple[Searched, ...]
     texts: tuple[tuple[str, str], ...]
+    lookup: KeyLookup | None
 
 
 def prepare(plan: ReadPlan, source: Source) -> Prepared:
@@ -88,6 +91,7 @@ def prepare(plan: ReadPlan, source: Source) -> Prepared:
         order,
         tuple(sorted(distances, key=lambda part: part.property)),
         tuple(dict.fromkeys(_texts(plan))),
+        key_lookup(plan, steps, source.catalog),
     )
 
 

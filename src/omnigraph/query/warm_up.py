@@ -1,8 +1,7 @@
 """What the first queries after a load need, worked out while nobody waits for it.
 
-A load hands over which tables it has written. Their topologies and the order of their keys are
-made in a thread of its own, which begins when the rows are published and goes on while indexes are
-built.
+A load tells which tables it has written. Their topologies and the order of their keys are made in a
+thread of its own, which begins when the rows are published and goes on while indexes are built.
 Then they are in memory for this process, and in files of the cache for others. Nothing depends on
 it: what is not there, because it failed or is too large, is made by the first query that needs it.
 """
@@ -79,6 +78,7 @@ class WarmUp:
         finally:
             source.release()
         if loaded.is_final:
+            self._repository.history.keep(at_once=True)
             source.write_later()
 
     def _edges(self, source: Source, caches: Caches, loaded: LoadedRows) -> Iterator[str]:

@@ -325,6 +325,16 @@ class TableColumns:
                     self._unwritten.add(name + _ORDER)
         return found.find(value)
 
+    def find_in_order(self, name: str, value: Any) -> Positions | None:
+        """The same if the column is in order already, and the value is a text or an integer."""
+        if name not in self._sorted and not self._is_in_file(name + _ORDER):
+            return None
+        type = self.type_of(name)
+        is_fit = (value.__class__ is int and pa.types.is_integer(type)) or (
+            value.__class__ is str and pa.types.is_string(type)
+        )
+        return self.find(name, value) if is_fit else None
+
     def prepare_keys(self, name: str) -> None:
         """Put a column in order before it is asked for, and leave it in files at once.
 
@@ -347,6 +357,9 @@ class TableColumns:
             return {}
         if len(positions) * policy.ROWS_PER_ROW_READ < self.rows and not self.keeps(names):
             return self._fetch_rows(positions, names)
+        if len(positions) == 1 and positions[0] >= 0:
+            place = int(positions[0])
+            return {name: _single(column, place) for name, column in self.columns(names).items()}
         at = as_arrow(positions)
         if len(positions) and int(positions.min()) < 0:
             at = pc.if_else(pc.less(at, ZERO), scalar(None, pa.int64()), at)
@@ -455,6 +468,11 @@ class TableColumns:
             if self._columns[name].nbytes > policy.LARGE_COLUMN_BYTES
             else {name: self._columns[name]}
         )
+
+
+def _single(column: pa.Array, place: int) -> pa.Array:
+    """A column of one value, as a copy: in half the time that `take` needs."""
+    return pa.concat_arrays([column.slice(place, 1), column.slice(0, 0)])
 
 
 def _scanned(row_ids: npt.NDArray[np.uint64]) -> Places:
