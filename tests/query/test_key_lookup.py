@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,10 +34,18 @@ def graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Graph]:
     monkeypatch.setattr(policy, "SOUGHT_OFTEN", 0)
     with init(tmp_path / "g", SCHEMA) as graph:
         persons: list[dict[str, Any]] = [
-            {"key": key, "name": f"n{key}", "born": "1815-12-10", "score": 0.1, "tags": ["a", "b"]}
+            {
+                "key": key,
+                "name": f"n{key}",
+                "born": dt.date(1815, 12, 10),
+                "score": 0.1,
+                "tags": ["a", "b"],
+            }
             for key in range(-3, 8)
         ]
-        persons += [{"key": 2**62, "name": "large", "at": "2026-01-31T12:00:00Z"}]
+        persons += [
+            {"key": 2**62, "name": "large", "at": dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)}
+        ]
         graph.load(persons, type="Person")
         graph.load([{"slug": "", "size": 0}, {"slug": "Čeněk 🙂"}], type="Place")
         graph.load([{"a": 1, "b": 2}], type="Pair")
