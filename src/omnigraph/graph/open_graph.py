@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from omnigraph.embedding.embedder import Embedder
     from omnigraph.merge.changes import GraphState
     from omnigraph.merge.feed import Feed
+    from omnigraph.query.warm_up import WarmUp
 
 
 @checks_arguments
@@ -49,6 +50,8 @@ class OpenGraph:
         What was answered or committed never depends on it: it only waits until the files of the
         cache are written. Results and snapshots stay usable; a call opens again what it needs.
         """
+        if "_warm_up" in self.__dict__:
+            self._warm_up.finish()
         self._caches.writer.finish()
         self._caches = self._caches.anew(self._caches.epoch)
         for name in ("_feed", "_embedder"):
@@ -114,6 +117,12 @@ class OpenGraph:
             self._caches = self._caches.anew(snapshot._epoch)
         caches = self._caches
         return caches if caches.epoch == snapshot._epoch else caches.anew(snapshot._epoch)
+
+    @cached_property
+    def _warm_up(self) -> WarmUp:
+        from omnigraph.query.warm_up import WarmUp
+
+        return WarmUp(self._repository)
 
     @cached_property
     def _feed(self) -> Feed:

@@ -131,11 +131,24 @@ class Writes(Maintenance):
         progress = progress or Silent()
         result = load(repository, self._settings, input, where, options, progress)
         written = sum(t.inserted + t.replaced for t in result.tables.values())
-        if indexes and result.commit is not None and written >= _WORTH_INDEXES:
+        is_indexed = indexes and result.commit is not None and written >= _WORTH_INDEXES
+        self._warm_up_after(result, is_final=not is_indexed)
+        if is_indexed:
+            assert result.commit is not None
             index_commit, warnings = self._index_after(branch, result.commit, actor, progress)
             commit = result.commit if index_commit is None else index_commit.id
             result = replace(result, commit=commit, warnings=warnings)
+            self._warm_up_after(result, is_final=True)
         return result
+
+    def _warm_up_after(self, result: LoadResult, *, is_final: bool) -> None:
+        """Have prepared what the first queries after a load need, while the caller goes on."""
+        from omnigraph.query.warm_up import LoadedRows
+
+        if result.commit is None or result.repeated:
+            return
+        written = {name: t.inserted + t.replaced for name, t in result.tables.items()}
+        self._warm_up.start(self._caches, LoadedRows(result.branch, written, is_final))
 
     def ingest(self, source: Any, *, branch: str, base: str = MAIN, **options: Any) -> LoadResult:
         """Load into a branch, which is created from `base` first if there is none.

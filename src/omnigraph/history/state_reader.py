@@ -68,11 +68,15 @@ class StateReader(OpenManifest):
         unkept = self._unwritten
         return unkept is not None and unkept[0].is_settled
 
-    def keep(self) -> None:
-        """Let other processes know what readers see of main, if it is likely to stay a while."""
+    def keep(self, *, at_once: bool = False) -> None:
+        """Let other processes know what readers see of main, if it is likely to stay a while.
+
+        Args:
+            at_once: It is: it does not have to be there for a moment first.
+        """
         with self._guard:
             seen, self._unwritten = self._unwritten, None
-            if seen is not None and not seen[0].is_settled:
+            if seen is not None and not at_once and not seen[0].is_settled:
                 seen, self._unwritten = None, seen
         if seen is not None:
             self._manifest_cache.write(seen[0], self._known_graph[0], seen[1])

@@ -23,6 +23,7 @@ from omnigraph.language.query.expressions import (
 )
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.query.computed import ComputedProperty, SearchCall, distances_in, search_calls
+from omnigraph.query.key_lookup import KeyLookup, key_lookup
 from omnigraph.query.live_variables import LiveAfter, live_after
 from omnigraph.query.planner import Planner
 from omnigraph.query.rewrites import rewritten
@@ -45,6 +46,7 @@ class Prepared(Struct, frozen=True):
         aggregates: What is computed for each group.
         distances: The distances among what is ordered by.
         texts: The returned properties whose values differ in size: texts and lists.
+        lookup: What is looked up by its key, if the plan does nothing else.
     """
 
     plan: ReadPlan
@@ -55,6 +57,7 @@ class Prepared(Struct, frozen=True):
     aggregates: tuple[Aggregate, ...]
     distances: tuple[ComputedProperty, ...]
     texts: tuple[tuple[str, str], ...]
+    lookup: KeyLookup | None
 
 
 def prepare(plan: ReadPlan, source: Source) -> Prepared:
@@ -81,6 +84,7 @@ def prepare(plan: ReadPlan, source: Source) -> Prepared:
         tuple(aggregates),
         tuple(distances[name] for name in sorted(distances)),
         tuple(dict.fromkeys(_texts(plan))),
+        key_lookup(plan, steps, source.catalog),
     )
 
 

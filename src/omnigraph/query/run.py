@@ -67,7 +67,9 @@ def run_query(read: Read) -> QueryResult:
     source = _resolved(read)
     with _cached(source), confirmed(read.repository, read.revision):
         prepared = read.caches.plans.get(read.plan, source)
-        table = _execution(read, prepared, source).table()
+        table = _looked_up(read, prepared, source)
+        if table is None:
+            table = _execution(read, prepared, source).table()
     fields = read.query.fields
     if table.schema.types != [arrow_type(field.type) for field in fields]:
         table = table.cast(schema_of(fields))
@@ -115,6 +117,12 @@ def explain_query(read: Read, analyze: bool) -> Explanation:
 def _resolved(read: Read) -> Source:
     """The tables of the state, with what earlier queries left in the caches."""
     return Source(read.repository, read.revision.state, read.caches)
+
+
+def _looked_up(read: Read, prepared: Prepared, source: Source) -> pa.Table | None:
+    """The answer of a query that looks up one node by its key, if that can be done at once."""
+    lookup = prepared.lookup
+    return None if lookup is None else lookup.table(source, read.values, read.budget)
 
 
 def _execution(read: Read, prepared: Prepared, source: Source) -> Execution:

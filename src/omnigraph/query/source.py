@@ -100,6 +100,10 @@ class Source:
             self._topologies[edge] = self._caches.topologies.get(self._edge_tables(edge))
         return self._topologies[edge][1]
 
+    def has_any_topology(self, edge: str) -> bool:
+        """True when there is a topology of an edge type, of this version or of another one."""
+        return self._caches.topologies.has_any(self._edge_tables(edge))
+
     def adjacency(self, edge: str, direction: str) -> Adjacency:
         """Neighbours along an edge type: `out`, `in`, or `both`."""
         topology = self.topology(edge)

@@ -30,8 +30,16 @@ _PORTION_BYTES = 16 << 20
 
 def portions(table: pa.Table, fields: Sequence[ResultField]) -> Iterator[list[pa.Array]]:
     """Return a table's columns, some rows at a time, so that the memory for texts is bounded."""
+    if table.num_rows == 1:
+        # It cannot be divided, so nobody has to know how large it is.
+        yield [_one_chunk(table.column(i)) for i in range(len(fields))]
+        return
     for batch in slices(table):
         yield [batch.column(i) for i in range(len(fields))]
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def slices(table: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -49,13 +57,13 @@ def values(array: pa.Array, type: ValueType) -> list[Any]:
     """Return the Python values of a column; times are in UTC."""
     if not type.is_scalar:
         return _lists(array, values(array.flatten(), type.element))
-    if type.scalar is Scalar.DATE:
+    if type.scalar is Scalar.DATE and len(array) != 1:
         return list(as_numpy(array).tolist())
     if type.scalar is Scalar.DATETIME:
         # pyarrow's own way takes the zone from whichever library for zones is installed.
         naive = as_numpy(array).tolist()
         return [None if v is None else v.replace(tzinfo=dt.UTC) for v in naive]
-    if type.scalar is Scalar.STRING or array.null_count:
+    if len(array) == 1 or type.scalar is Scalar.STRING or array.null_count:
         return list(array.to_pylist())
     return list(as_numpy(array).tolist())
 

@@ -178,3 +178,22 @@ def test_damaged_or_missing_files_are_made_again(
         with open(tmp_path / "g") as again:
             assert again.query(query).scalar() == expected
         assert file.read_bytes() == whole
+
+
+@pytest.mark.parametrize("bits", [63, 0])
+@pytest.mark.parametrize("apart", [True, False])
+def test_edges_are_sorted_by_their_ends_and_stay_in_order_else(
+    bits: int, apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topology, "_POSITIVE_BITS", bits)
+    monkeypatch.setattr(policy, "EDGES_SORTED_APART", 0 if apart else 1 << 20)
+    chance = np.random.default_rng(5)
+    sources, targets = (chance.integers(0, 20, 500, np.int32) for _ in range(2))
+    edges = chance.permutation(500) + 2**33
+    built = Topology.build(sources, targets, edges, 20, 25)
+    for side, near, far in ((built.out, sources, targets), (built.into, targets, sources)):
+        order = np.lexsort((np.arange(500), far, near))
+        lists = side.packed.lists
+        assert lists.neighbours.tolist() == far[order].tolist()
+        assert lists.edges.tolist() == edges[order].tolist()
+        assert side.degrees.tolist() == np.bincount(near, minlength=side.size).tolist()

@@ -61,6 +61,11 @@ class Caches:
         """Empty caches, for another epoch."""
         return Caches(self.memory.limit, self._location, self.embedder, epoch)
 
+    @property
+    def has_files(self) -> bool:
+        """True when something can be left in files."""
+        return self._location is not None
+
     def columns(self, key: VersionKey, make: Callable[[], TableColumns]) -> TableColumns:
         """The columns of a version of a table, which are made when they are not known yet."""
         with self._guard:

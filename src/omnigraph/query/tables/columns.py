@@ -88,6 +88,8 @@ class TableColumns:
         self._files = files
         #: What could be in files, and is not.
         self._unwritten: set[str] = set()
+        #: The version is written about at once: it is not one of many small ones.
+        self._is_to_stay = False
         self._guard = threading.RLock()
         self._columns: dict[str, pa.Array] = {}
         self._coded: dict[str, Coded] = {}
@@ -118,7 +120,8 @@ class TableColumns:
     @property
     def can_be_written(self) -> bool:
         """True when there is something to write to files now."""
-        return bool(self._unwritten) and self._files is not None and self.is_settled
+        is_time = self._is_to_stay or self.is_settled
+        return bool(self._unwritten) and self._files is not None and is_time
 
     # --- memory ---
 
@@ -322,12 +325,41 @@ class TableColumns:
                     self._unwritten.add(name + _ORDER)
         return found.find(value)
 
+    def find_in_order(self, name: str, value: Any) -> Positions | None:
+        """The same if the column is in order already, and the value is a text or an integer."""
+        if name not in self._sorted and not self._is_in_file(name + _ORDER):
+            return None
+        type = self.type_of(name)
+        is_fit = (value.__class__ is int and pa.types.is_integer(type)) or (
+            value.__class__ is str and pa.types.is_string(type)
+        )
+        return self.find(name, value) if is_fit else None
+
+    def prepare_keys(self, name: str) -> None:
+        """Put a column in order before it is asked for, and leave it in files at once.
+
+        Tables that are too large for that are left to the indexes of the storage.
+        """
+        is_too_wide = self._width(name) * self.rows > policy.LARGE_COLUMN_BYTES
+        if self.rows > policy.LARGE_TABLE_ROWS or (is_too_wide and not self.has([name])):
+            return
+        self._is_to_stay = True
+        self._sought[name] = max(policy.SOUGHT_OFTEN, self._sought.get(name, 0))
+        type = self.type_of(name)
+        if pa.types.is_integer(type):
+            self.find(name, 0)
+        elif pa.types.is_string(type):
+            self.find(name, "")
+
     def fetch(self, positions: Positions, names: Sequence[str]) -> dict[str, pa.Array]:
         """Values of some rows. A position below 0 gives null."""
         if not names:
             return {}
         if len(positions) * policy.ROWS_PER_ROW_READ < self.rows and not self.keeps(names):
             return self._fetch_rows(positions, names)
+        if len(positions) == 1 and positions[0] >= 0:
+            place = int(positions[0])
+            return {name: _single(column, place) for name, column in self.columns(names).items()}
         at = as_arrow(positions)
         if len(positions) and int(positions.min()) < 0:
             at = pc.if_else(pc.less(at, ZERO), scalar(None, pa.int64()), at)
@@ -436,6 +468,11 @@ class TableColumns:
             if self._columns[name].nbytes > policy.LARGE_COLUMN_BYTES
             else {name: self._columns[name]}
         )
+
+
+def _single(column: pa.Array, place: int) -> pa.Array:
+    """A column of one value, as a copy: in half the time that `take` needs."""
+    return pa.concat_arrays([column.slice(place, 1), column.slice(0, 0)])
 
 
 def _scanned(row_ids: npt.NDArray[np.uint64]) -> Places:

@@ -36,10 +36,28 @@ LARGE_TOPOLOGY_EDGES = 20_000
 MOST_CHANGES = 4096
 FEWEST_CHANGES = 16
 CHANGED_PART = 8
+#: Edges that came, with none that went, are added to a topology up to this part of what it has:
+#: then most ends need not be resolved again.
+ADDED_PART = 2
+#: So many edges are sorted from both ends at once: fewer are sorted before a thread has started.
+EDGES_SORTED_APART = 1 << 15
+#: The ends of about so many edges are resolved at once, each time with a table of all ids of the
+#: nodes: fewer would make more of these tables, and more take more memory for the texts.
+ENDS_RESOLVED_AT_ONCE = 2 << 20
 #: As many neighbours are laid over others before all are put in their places: half a millisecond.
 MOST_LAID_OVER = 1 << 16
 #: How many neighbours are summed up at once: their weights stay in the processor's cache.
 SUMMED_AT_ONCE = 1 << 18
+
+# --- loads ---
+
+#: After a load, the topology of an edge type is made when at least so many of its edges are new,
+#: and this part of all; and whatever the number if there was one before, which is in use then.
+LOADED_EDGES = 20_000
+LOADED_PART = 8
+#: What an edge and a node take in a topology, about, of both directions.
+EDGE_BYTES = 16
+NODE_BYTES = 8
 
 # --- memory ---
 

@@ -11,7 +11,7 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,13 +20,14 @@ import pyarrow.compute as pc
 from msgspec import Struct, ValidationError
 
 from omnigraph.compute.arrays import as_numpy
+from omnigraph.compute.threads import in_threads, processors
 from omnigraph.errors import StorageError
 from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import TableColumns
 from omnigraph.query.tables.files import Part, Write, map_arrays, write_arrays
 from omnigraph.query.tables.memory import Held, MemoryBudget
 from omnigraph.query.tables.open_table import OpenTable
-from omnigraph.query.tables.topology import Adjacency, Ints, Lists, Packed, Topology
+from omnigraph.query.tables.topology import Adjacency, Ints, Lists, Narrow, Packed, Topology
 from omnigraph.query.tables.version_key import VersionKey
 from omnigraph.storage.cache_files import FOLDER, remove_file
 from omnigraph.storage.location import Location
@@ -34,6 +35,7 @@ from omnigraph.storage.table_ref import ROW_ID
 from omnigraph.storage.version_file import stamp_of
 
 if TYPE_CHECKING:
+    from omnigraph.storage.snapshot import FragmentState
     from omnigraph.storage.tables import TableSnapshot
 
 Keys = tuple[VersionKey, VersionKey, VersionKey]
@@ -46,6 +48,11 @@ class EdgeVersions(Struct, frozen=True):
     source: OpenTable
     target: OpenTable
 
+    @property
+    def keys(self) -> Keys:
+        """What tells the versions from all others."""
+        return self.edges.key, self.source.key, self.target.key
+
 
 class EdgeTables(Struct, frozen=True):
     """The same with columns that were read."""
@@ -57,7 +64,7 @@ class EdgeTables(Struct, frozen=True):
     @property
     def keys(self) -> Keys:
         """What tells the versions from all others."""
-        return self.edges.table.key, self.source.table.key, self.target.table.key
+        return self.versions.keys
 
     @property
     def versions(self) -> EdgeVersions:
@@ -113,6 +120,8 @@ class TopologyCache:
         self._write_arrays = write
         self._folder = None if location is None else location.child(f"{FOLDER}/topology")
         self._guard = threading.Lock()
+        #: By edge table, held while a topology of it is made.
+        self._locks: dict[tuple[str, str | None, str], threading.Lock] = {}
         self._cached: dict[Keys, CachedTopology] = {}
         #: What could be on disk and is not.
         self._unwritten: dict[Keys, CachedTopology] = {}
@@ -120,24 +129,48 @@ class TopologyCache:
     def get(self, tables: EdgeTables) -> tuple[CachedTopology, Topology]:
         """The topology of an edge table, and what holds it."""
         keys = tables.keys
+        cached = self._in_memory(keys)
+        if cached is None:
+            # Who comes second waits, instead of doing the same work.
+            with self._locks.setdefault(keys[0].table, threading.Lock()):
+                cached = self._in_memory(keys) or self._new(tables)
+        return cached
+
+    def has_any(self, tables: EdgeTables) -> bool:
+        """True when there is a topology of the edge table, of this version or of another one."""
+        return self._base(tables.keys) is not None or bool(self._stored(tables.keys))
+
+    def _in_memory(self, keys: Keys) -> tuple[CachedTopology, Topology] | None:
         known = self._cached.get(keys)
         content = None if known is None else known.content
-        if known is not None and content is not None:
-            known.used = time.monotonic()
-            return known, content[1]
+        if known is None or content is None:
+            return None
+        known.used = time.monotonic()
+        return known, content[1]
+
+    def _new(self, tables: EdgeTables) -> tuple[CachedTopology, Topology]:
+        keys = tables.keys
         topology = self._read(keys)
-        is_in_file, is_built = topology is not None, False
+        is_wanted = False
         if topology is None:
             base = self._base(keys) or self._stored_base(tables)
             topology = None if base is None else patched(*base, tables)
-            is_built = topology is None
-            topology = topology or build(tables)
+            if base is None or topology is None:
+                topology = build(tables)
+                is_wanted = True
+            elif topology is base[1]:
+                # Only indexes are new. One file is enough, of the version that is read from now on.
+                with self._guard:
+                    is_wanted = self._unwritten.pop(base[0].keys, None) is not None
+            else:
+                is_wanted = abs(topology.count - base[1].count) > policy.MOST_CHANGES
+            is_wanted = is_wanted or topology.count < policy.LARGE_TOPOLOGY_EDGES
         cached = CachedTopology(tables.versions, topology)
         with self._guard:
             if (previous := self._cached.get(keys)) is not None:
                 self._memory.forget(previous)
             self._cached[keys] = cached
-            if not is_in_file and (is_built or topology.count < policy.LARGE_TOPOLOGY_EDGES):
+            if is_wanted:
                 self._unwritten[keys] = cached
             self._drop_old(keys)
         return cached, topology
@@ -260,14 +293,54 @@ def _topology(arrays: list[Part], about: Mapping[str, Any]) -> Topology:
 
 
 def build(tables: EdgeTables) -> Topology:
-    """Make a topology from the ids of the edges' ends."""
-    read = tables.edges.snapshot.read(["src", "dst"], places=True)
-    ends = []
-    for column, nodes in (("src", tables.source), ("dst", tables.target)):
-        at = pc.index_in(read[column].combine_chunks(), value_set=nodes.columns(["id"])["id"])
-        ends.append(as_numpy(at).astype(np.int64))
-    edges: Ints = as_numpy(read[ROW_ID]).astype(np.int64)
-    return Topology.build(ends[0], ends[1], edges, tables.source.size, tables.target.size)
+    """Make a topology from the ids of the edges' ends.
+
+    Raises:
+        StorageError: The node at an end of an edge is not there: a table is damaged.
+    """
+    fragments = tables.edges.snapshot.fragments().values()
+    ends = _resolved(tables, list(fragments))
+    return Topology.build(*ends, tables.source.size, tables.target.size)
+
+
+def _resolved(
+    tables: EdgeTables, fragments: Sequence[FragmentState]
+) -> tuple[Narrow, Narrow, Narrow]:
+    """The positions of both ends, and the row ids, of all edges in some fragments."""
+    table = tables.edges.snapshot
+    ids = [nodes.columns(["id"])["id"] for nodes in (tables.source, tables.target)]
+
+    def resolve(group: list[int]) -> list[Narrow]:
+        rows = table.read(["src", "dst"], places=True, fragments=group)
+        ends: list[Narrow] = []
+        for column, known_ids in zip(("src", "dst"), ids, strict=True):
+            positions = pc.index_in(rows[column], value_set=known_ids)
+            if positions.null_count:
+                raise StorageError(f"a node at `{column}` of an edge in {table.ref} is not there")
+            ends.append(as_numpy(positions))
+        return [*ends, as_numpy(rows[ROW_ID]).astype(np.int64)]
+
+    parts = in_threads(resolve, _in_groups(fragments))
+    if not parts:
+        nothing = np.zeros(0, np.int64)
+        return nothing, nothing, nothing
+    sources, targets, edges = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return sources, targets, edges
+
+
+def _in_groups(fragments: Sequence[FragmentState]) -> list[list[int]]:
+    """Fragments in their order, in groups that are resolved at once."""
+    rows = sum(fragment.rows for fragment in fragments)
+    most = min(policy.ENDS_RESOLVED_AT_ONCE, -(-rows // processors()))
+    groups: list[list[int]] = []
+    room = 0
+    for fragment in fragments:
+        if room <= 0:
+            groups.append([])
+            room = most
+        groups[-1].append(fragment.id)
+        room -= fragment.rows
+    return groups
 
 
 def patched(before: EdgeVersions, topology: Topology, now: EdgeTables) -> Topology | None:
@@ -288,8 +361,14 @@ def patched(before: EdgeVersions, topology: Topology, now: EdgeTables) -> Topolo
     most = max(
         policy.FEWEST_CHANGES, min(policy.MOST_CHANGES, len(topology.out) // policy.CHANGED_PART)
     )
-    if sum(f.rows for f in added) > most:
-        return None
+    count = sum(f.rows for f in added)
+    if count > most:
+        if touched or count > len(topology.out) // policy.ADDED_PART:
+            return None
+        # Many came, and all others stay as they are: only the new ones are resolved.
+        ends = _resolved(now, sorted(added, key=lambda f: f.id))
+        sizes = (_size(topology.out, ends[0]), _size(topology.into, ends[1]))
+        return topology.patched(np.zeros(0, np.int64), *ends, sizes)
     removed = np.zeros(0, np.int64)
     if touched:
         was = _row_ids(older, [old[name].id for name in touched])
@@ -333,7 +412,7 @@ def _positions(tables: EdgeTables, *ids: pa.Array) -> list[Ints] | None:
     return ends
 
 
-def _size(side: Adjacency, ends: Ints) -> int:
+def _size(side: Adjacency, ends: Narrow) -> int:
     return max(side.size, int(ends.max()) + 1 if len(ends) else 0)
 
 

@@ -1,4 +1,4 @@
-"""Writing cache files in a thread of its own, once the answer was given."""
+"""Work in a thread of its own: writing cache files, once the answer was given."""
 
 from __future__ import annotations
 
@@ -13,10 +13,17 @@ class CacheWriter:
     """Runs one job, over and over if it is asked for meanwhile. Safe to share between threads.
 
     A process that ends waits for it: its answer is printed by then.
+
+    Args:
+        job: The job.
+        delay: So many seconds after it was asked for it is begun.
     """
 
-    def __init__(self, job: Callable[[], None]) -> None:
+    def __init__(
+        self, job: Callable[[], None], delay: float = policy.SECONDS_BEFORE_WRITING
+    ) -> None:
         self._job = job
+        self._delay = delay
         self._guard = threading.Lock()
         self._is_wanted = False
         self._thread: threading.Thread | None = None
@@ -46,7 +53,7 @@ class CacheWriter:
             self._hurry.clear()
 
     def _run_soon(self) -> None:
-        self._hurry.wait(policy.SECONDS_BEFORE_WRITING)
+        self._hurry.wait(self._delay)
         while True:
             with self._guard:
                 if not self._is_wanted:
