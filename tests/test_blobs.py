@@ -176,9 +176,9 @@ def test_a_type_of_the_other_kind_is_refused(graph: Graph):
 
 
 def test_a_property_of_another_type_is_refused(graph: Graph):
-    with pytest.raises(UsageError, match="`name` of Doc is no Blob; its Blob properties: file, ph"):
+    with pytest.raises(UsageError, match="`name` of Doc is not a Blob; its Blob properties: file"):
         graph.read_blob("node", "Doc", "d1", "name")
-    with pytest.raises(UsageError, match="`name` of Person is no Blob; its Blob properties: none"):
+    with pytest.raises(UsageError, match="of Person is not a Blob; its Blob properties: none"):
         graph.read_blob("node", "Person", "ada", "name")
 
 

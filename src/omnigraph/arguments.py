@@ -1,6 +1,6 @@
 """What kinds of values the public calls take; a value of another kind is a `UsageError`.
 
-A parameter means the same in all calls that have it, so its name tells what it takes; where a
+A parameter means the same in all calls that have it, so its name says what it takes; where a
 call is different, the name has the call before it. None is taken where it is the default.
 """
 
@@ -114,7 +114,7 @@ _STATE = Kind(
     "a branch, a commit or a snapshot",
     lambda value: _TEXT.fits(value) or isinstance(getattr(value, "commit", None), str),
 )
-#: For what the call tells apart by itself.
+#: For what the call distinguishes by itself.
 _ANY = Kind("anything", lambda _: True)
 
 #: What the parameters take, by name. A call is named like the method, whatever its class.

@@ -66,7 +66,7 @@ def open_value(
 
     Raises:
         NotFound: There is no such property or row, or the value is null.
-        UsageError: The property is no Blob, or the range is not within the value.
+        UsageError: The property is not a Blob, or the range is not within the value.
     """
     _check_property(table, type, property)
     text = id.replace("'", "''")
@@ -85,6 +85,6 @@ def _check_property(table: TableSnapshot, type: str, property: str) -> None:
     names = table.schema.names
     if property in names:
         blobs = ", ".join(blob_columns(table)) or "none"
-        raise UsageError(f"`{property}` of {type} is no Blob; its Blob properties: {blobs}")
+        raise UsageError(f"`{property}` of {type} is not a Blob; its Blob properties: {blobs}")
     hint = did_you_mean(property, names)
     raise NotFound(f"{type} has no property `{property}`" + (f"; {hint}" if hint else ""))

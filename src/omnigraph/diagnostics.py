@@ -54,7 +54,7 @@ class Diagnostic(Struct, frozen=True):
     source_line: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the diagnostic as plain JSON-ready values."""
+        """Return the diagnostic as plain JSON-ready values."""
         return {
             "code": self.code,
             "severity": self.severity,
@@ -89,7 +89,7 @@ class Diagnostic(Struct, frozen=True):
         return f" {number} | {text}\n {blank} | {' ' * before}{'^' * marked}"
 
     def render(self) -> str:
-        """Give the whole message as text: headline, source line with caret, hint."""
+        """Return the whole message as text: headline, source line with caret, hint."""
         lines = [self.headline, self.excerpt]
         if self.hint:
             lines.append(f" {' ' * len(str(self.line))} = {self.hint}")
@@ -146,7 +146,7 @@ class Report:
         return tuple(sorted(self._diagnostics, key=lambda d: (d.span, d.code)))
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Give the 1-based line and column of a character offset."""
+        """Return the 1-based line and column of a character offset."""
         starts = self._starts()
         line = bisect_right(starts, offset)
         return line, offset - starts[line - 1] + 1
@@ -203,7 +203,7 @@ class TooManyErrors(Exception):
 
 
 def did_you_mean(name: str, candidates: Iterable[str], mark: str = "") -> str | None:
-    """Give a hint with the nearest candidates, or None when nothing is near.
+    """Return a hint with the nearest candidates, or None when nothing is near.
 
     Args:
         name: What was written.

@@ -6,7 +6,7 @@
     │   └── QueryError            a `.gq` query, or a value for one of its parameters, is wrong
     ├── ValidationError       data breaks the schema's rules; lists every violation
     │   └── LoadError             an input has faults; lists them with file and line
-    ├── ConflictError         another writer got there first; nothing was changed
+    ├── ConflictError         another writer was faster; nothing was changed
     │   ├── KeyConflict           a strict insert met an existing id
     │   ├── ReadSetConflict       what the operation read has changed since
     │   └── MergeConflicts        two branches disagree; lists every conflict
@@ -112,16 +112,16 @@ class QueryError(SourceError):
 
 
 class Violation(Struct, frozen=True):
-    """One rule that one value breaks, whoever has found it.
+    """One rule that one value breaks, whatever has checked it.
 
     Attributes:
         type: The node or edge type; None for a line that does not say one.
-        id: Which row; None when it has no id, or one that this write has made.
+        id: Which row; None when it has no id, or one that this write has generated.
         property: The property, the end of an edge, or several of them.
         value: The value.
         rule: A short word for the rule, such as `type`, `enum` or `end`.
         message: Where it is, what is wrong, and what would be right.
-        file: Of a load, the file, as it was given; None for rows that come from no file.
+        file: Of a load, the file, as the caller named it; None for rows that come from no file.
         line: Of a load, the line, or the row of a table, from 1 on.
         other: The id of the row that has the value already, if another one has.
     """
@@ -142,7 +142,7 @@ class Violation(Struct, frozen=True):
         return f"{where}: {self.message}" if where else self.message
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the violation as plain values."""
+        """Return the violation as plain values."""
         return {
             "type": self.type,
             "id": self.id,
@@ -207,7 +207,7 @@ def _listed(head: str, violations: Sequence[Violation], total: int) -> str:
 
 
 class ConflictError(OmnigraphError):
-    """Another writer got there first; nothing was changed."""
+    """Another writer was faster; nothing was changed."""
 
     default_code = "conflict"
     exit_code = 3

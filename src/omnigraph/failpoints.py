@@ -33,12 +33,12 @@ POINTS: dict[str, str] = {
     "write.published": "write: the commit is visible, the sidecar is still there",
     "write.finished": "write: the sidecar is gone, the lock is still held",
     "load.staged": "load: the rows are staged, nothing that needs all of them is checked",
-    "load.checked": "load: everything is checked, faults are not told yet",
+    "load.checked": "load: everything is checked, faults are not reported yet",
     "load.merged": "load: all files are written, the protocol does not have them yet",
     "merge.compared": "merge: what changed on their side is known, nothing is merged",
     "merge.combined": "merge: the rows are merged and checked, nothing is staged",
     "tasks.merged": "merge in tasks: all buckets are written, no rule about them is checked",
-    "tasks.checked": "merge in tasks: the rules are checked, what is broken is not told yet",
+    "tasks.checked": "merge in tasks: the rules are checked, what is broken is not reported yet",
     "recovery.listed": "recovery: a sidecar was found and read",
     "recovery.table_restoring": "recovery: before each table that is rolled back or fenced",
     "recovery.table_restored": "recovery: after each table that was rolled back",
@@ -55,7 +55,7 @@ POINTS: dict[str, str] = {
 
 
 class FailpointError(RuntimeError):
-    """What an active point raises when it is told to raise."""
+    """What an active point raises when it is set to raise."""
 
 
 _active: dict[str, Callable[[], None]] = {}

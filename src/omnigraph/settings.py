@@ -96,7 +96,7 @@ class _Declared(Struct, frozen=True):
     secret: bool
 
 
-#: What `_setting` was told, in the order of the fields of `Settings`.
+#: The arguments of `_setting`, in the order of the fields of `Settings`.
 _DECLARED: list[_Declared] = []
 
 
@@ -123,8 +123,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     Attributes:
         debug: Show tracebacks of errors on the command line.
         query_cache_size: How many compiled query files to keep in memory.
-        schema: Schema file for commands that are given none.
-        store: The graph for commands that are given none.
+        schema: Schema file for commands that name none.
+        store: The graph for commands that name none.
         lock_wait_seconds: How long a write waits for the effect lock.
         lease_seconds: How long a lease on an object store outlives its holder.
         query_seconds: How long a query may run.
@@ -157,7 +157,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         "OMNIGRAPH_SCHEMA",
         None,
         _path,
-        "Schema file for `lint`, `explain`, `schema show` and `init` when `--schema` is not given.",
+        "Schema file for `lint`, `explain`, `schema show` and `init` without `--schema`.",
     )
     store: str | None = _setting(
         "OMNIGRAPH_STORE",

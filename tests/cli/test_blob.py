@@ -221,7 +221,7 @@ def test_stat_shows_size_and_place(run: Run, graph: Graph):
         "id        bytes",
         "property  file",
         "size      5,120,000 bytes",
-        "kept      in the graph",
+        "stored    in the graph",
     ]
 
 
@@ -245,7 +245,7 @@ def test_stat_as_json(run: Run, graph: Graph):
     [
         (("Dok", "text", "file"), 1, "no type `Dok`; did you mean `Doc`?"),
         (("Doc", "text", "fil"), 1, "Doc has no property `fil`; did you mean `file`?"),
-        (("Doc", "text", "name"), 2, "`name` of Doc is no Blob"),
+        (("Doc", "text", "name"), 2, "`name` of Doc is not a Blob"),
         (("Doc", "nobody", "file"), 1, "there is no Doc with the id `nobody`"),
         (("Doc", "none", "file"), 1, "`file` of the Doc `none` is null"),
         (("Doc", "text", "file", "more"), 2, "too many arguments"),

@@ -79,7 +79,7 @@ def test_a_wrong_schema_is_shown(run, files):
     [
         (("--schema", "schema.pg"), "either --query FILE or -e TEXT"),
         (("--schema", "schema.pg", "--query", "queries.gq", "-e", QUERY), "either --query"),
-        (("-e", QUERY), "no graph and no schema given; name a graph, or pass --schema FILE"),
+        (("-e", QUERY), "no graph and no schema; name a graph, or pass --schema FILE"),
     ],
 )
 def test_what_is_missing_or_too_much_is_a_usage_error(run, files, arguments, message):

@@ -150,8 +150,17 @@ def test_a_graph_named_twice_is_a_usage_error(run: Run, graph: Graph):
         (("branch", "create"), "NAME is missing"),
         (("tag", "create"), "NAME and COMMIT are missing"),
         (("tag", "create", "g.omni", "x", "y", "z"), "takes [GRAPH] NAME COMMIT"),
-        (("branch", "crate"), "there is no command `crate`; did you mean `create`?"),
-        (("recovery", "undo"), "there is no command `undo`; there is list"),
+        (("branch", "crate"), "unknown command `crate`; did you mean `create`?"),
+        (("frob",), "unknown command `frob`; `omnigraph --help` lists them all"),
+        (
+            ("query", "g.omni", "q.gq", "people"),
+            "q.gq is a file of queries; pass it as --query q.gq",
+        ),
+        (
+            ("tag", "create", "g.omni", "v1"),
+            "COMMIT is missing: `omnigraph tag create` takes",
+        ),
+        (("recovery", "undo"), "unknown command `undo`; there is list"),
         (("commit", "list", "g.omni", "--limit", "0"), "--limit"),
         (("commit", "list", "g.omni", "--filter", "name=x"), "write --filter actor=ACTOR"),
         (("snapshot", "g.omni", "--branch", "main", "--commit", "x"), "not both"),
@@ -358,7 +367,7 @@ def test_branch_create_and_list(run: Run, graph: Graph):
     ran = run("branch", "create", "g.omni", "ada/ideas", "--from", "draft")
     assert ran.out == f"created branch ada/ideas from draft, at commit {head}\n"
     assert run("branch", "list", "g.omni").out.splitlines() == [
-        "branch     head                        made from",
+        "branch     head                        created from",
         f"main       {head}",
         f"ada/ideas  {head}  draft",
         f"draft      {head}  main",

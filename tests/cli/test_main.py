@@ -111,7 +111,7 @@ def test_a_misspelt_verb_is_a_usage_error_with_a_hint(run):
     ran = run("explian")
     assert ran.code == 2
     assert ran.out == ""
-    assert "error: there is no command `explian`; did you mean `explain`?" in ran.err
+    assert "error: unknown command `explian`; did you mean `explain`?" in ran.err
 
 
 def test_a_misspelt_option_is_a_usage_error_with_usage(run):

@@ -126,7 +126,7 @@ def test_a_service_of_ones_own_needs_no_key(start):
     assert "authorization" not in service.asked[0].headers
 
 
-def test_gemini_is_told_what_the_vectors_are_for(start):
+def test_gemini_gets_the_purpose_of_the_vectors(start):
     service = start(lambda asked, n: gemini_vectors([one_hot(0, 4)] * len(texts_of(asked))))
     settings = Settings(embed_provider="gemini", embed_url=service.url, embed_api_key=KEY)
     made = embedder_of(settings)
@@ -169,7 +169,7 @@ def test_long_texts_go_in_smaller_requests(provider, good, start):
     assert [len(texts_of(asked)) for asked in service.asked] == [2, 2, 1]
 
 
-def test_a_server_that_refuses_to_be_told_the_size_is_asked_without(start):
+def test_a_server_that_refuses_a_size_is_asked_without(start):
     def answer(asked: Asked, number: int) -> Answer:
         if "dimensions" in asked.body:
             message = "Model does not support matryoshka representation"

@@ -346,7 +346,7 @@ _FORM = (
             '{"type":"Person","data":{"name":"a","age":1.0}}',
             "type",
             "age",
-            "1.0 is not an I32; give a whole number; large ones may be given as text",
+            "1.0 is not an I32; give a whole number; large ones may be written as text",
         ),
         (
             '{"type":"Person","data":{"name":"a","age":2147483648}}',

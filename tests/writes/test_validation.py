@@ -150,7 +150,7 @@ class TestValues:
         with pytest.raises(QueryError) as caught:
             run(graph, "insert T { v: $v }", head=f"$v: {declared}", params={"v": value})
         assert says in str(caught.value)
-        assert "given to `v` of T" in str(caught.value)
+        assert "assigned to `v` of T" in str(caught.value)
         assert graph.snapshot().count("T") == 0
 
     def test_integers_of_64_bits_survive(self, tmp_path: Path) -> None:

@@ -28,10 +28,10 @@ _LOOK_FOR_GARBAGE = 50_000
 #: Verb → where its command is, and the line about it in `omnigraph --help`.
 VERBS = {
     "init": ("omnigraph.cli.init:init", "Create a graph."),
-    "query": ("omnigraph.cli.query:query", "Run a query and show what it gives."),
+    "query": ("omnigraph.cli.query:query", "Run a query and show its answer."),
     "mutate": ("omnigraph.cli.mutate:mutate", "Insert, update or delete, in one commit."),
     "load": ("omnigraph.cli.load:load", "Load files, in one commit or not at all."),
-    "ingest": ("omnigraph.cli.load:ingest", "Load files into a branch, made if need be."),
+    "ingest": ("omnigraph.cli.load:ingest", "Load files into a branch, created if need be."),
     "embed": ("omnigraph.cli.embed:embed", "Make the vectors that are missing, in one commit."),
     "export": ("omnigraph.cli.export:export", "Write all nodes and edges to files."),
     "snapshot": ("omnigraph.cli.snapshot:snapshot", "Show the tables of a branch or commit."),

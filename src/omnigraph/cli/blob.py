@@ -124,7 +124,7 @@ def stat(
     at: str | None,
     as_json: bool,
 ) -> None:
-    """Show the size of a Blob value and where it is kept.
+    """Show the size of a Blob value and where it is stored.
 
     Reads nothing of the value itself.
     """
@@ -142,7 +142,7 @@ def stat(
         ("id", info.id),
         ("property", info.property),
         ("size", counted(info.size, "byte")),
-        ("kept", "in the graph" if info.uri is None else f"outside, at {info.uri}"),
+        ("stored", "in the graph" if info.uri is None else f"outside, at {info.uri}"),
     ]
     output.result(columns([(name, one_line(text)) for name, text in about]))
 

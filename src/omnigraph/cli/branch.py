@@ -79,7 +79,7 @@ def list_branches(words: tuple[str, ...], store: str | None, as_json: bool) -> N
         output.data([b.to_dict() for b in branches])
         return
     rows = [[b.name, b.head or "", b.parent or ""] for b in branches]
-    output.table(table(["branch", "head", "made from"], rows))
+    output.table(table(["branch", "head", "created from"], rows))
 
 
 @branch.command(
@@ -137,8 +137,8 @@ Examples:
 def delete(words: tuple[str, ...], store: str | None, yes: bool, as_json: bool) -> int:
     """Delete a branch.
 
-    Shows what would be lost and asks. When nobody can be asked, as in a script,
-    pass --yes. A branch that others were made from cannot be deleted.
+    Shows what would be lost and asks. Where nobody can answer, as in a script,
+    pass --yes. A branch that others were created from cannot be deleted.
     """
     output = Output(json=as_json)
     place, name = graph_and(words, store, "NAME")

@@ -70,7 +70,7 @@ Examples:
 @graph_arguments()
 @_feed_options
 @click.option("--from-start", is_flag=True, help="Begin with the first commit.")
-@click.option("--from-now", is_flag=True, help="Begin with the next commit that is made.")
+@click.option("--from-now", is_flag=True, help="Begin with the next commit.")
 @click.option("--after", metavar="COMMIT", help="Begin after this commit, by its id or tag.")
 @click.option("--cursor", metavar="TEXT|@FILE", help="Go on from here.")
 @click.option(
@@ -139,7 +139,7 @@ def poll(
             except GapError as error:
                 error.message += "\n`omnigraph changes baseline` takes it"
                 raise
-            # Somebody who follows is not told again and again that there is nothing.
+            # With --follow, an empty page is not reported again and again.
             if page.commits or not follow:
                 _print_page(output, page, chosen, cursor_file)
             if position.get("cursor") != page.cursor:

@@ -187,7 +187,7 @@ def _head(change: EntityChange) -> Line:
 
 
 def _shown_values(change: EntityChange) -> list[tuple[str, Any]]:
-    """The values of what was inserted or deleted, without what its heading tells."""
+    """The values of what was inserted or deleted, without what its heading shows."""
     values = change.after or change.before or {}
     in_heading = {change.id} if change.kind == "node" else set()
     ends = _ENDS if change.kind == "edge" else ()

@@ -50,7 +50,7 @@ def list_commits(
 ) -> None:
     """List the commits of a branch, newest first.
 
-    The commits before the branch was made belong to it too. Times are in UTC.
+    The commits before the branch was created belong to it, too. Times are in UTC.
     """
     output = Output(json=as_json)
     (place,) = graph_and(words, store)
@@ -101,7 +101,7 @@ def show(words: tuple[str, ...], store: str | None, as_json: bool) -> None:
         ("commit", entry.id),
         ("parents", " ".join(entry.parents) or "none"),
         ("branch", entry.branch),
-        ("actor", entry.actor or "not given"),
+        ("actor", entry.actor or "unknown"),
         ("time", f"{moment(entry.time)} UTC"),
     ]
     if entry.message:

@@ -36,7 +36,7 @@ def filter_options(function: _Function) -> _Function:
         metavar="OP",
         multiple=True,
         type=click.Choice(("insert", "update", "delete")),
-        help="Only insert, update or delete; may be given several times.",
+        help="Only insert, update or delete; may be repeated.",
     )(function)
     return kind_and_type_options(function)
 
@@ -48,7 +48,7 @@ def kind_and_type_options(function: _Function) -> _Function:
         "types",
         metavar="TYPE",
         multiple=True,
-        help="Only this node or edge type; may be given several times.",
+        help="Only this node or edge type; may be repeated.",
     )(function)
     return click.option(
         "--kind",
@@ -134,7 +134,7 @@ def diff(
 
 
 def checked_format(format: str | None, as_json: bool) -> str:
-    """Give the format, or refuse options that contradict each other."""
+    """Return the format, or refuse options that contradict each other."""
     if as_json and format not in (None, "summary"):
         raise UsageError(f"--json and --format {format} contradict each other; pass one of them")
     return format or ("json" if as_json else "inline")
@@ -196,7 +196,7 @@ def terminal_look(stream: IO[str] | None = None, *, full: bool = False, wide: bo
     """How changes look on this terminal, or in this pipe.
 
     Args:
-        stream: Where they are printed; stdout unless given.
+        stream: Where they are printed; stdout by default.
         full: Cut nothing.
         wide: Take all columns of a wide terminal.
     """

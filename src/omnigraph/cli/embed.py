@@ -23,11 +23,11 @@ Examples:
     "types",
     metavar="TYPE",
     multiple=True,
-    help="Only this node or edge type; may be given several times.",
+    help="Only this node or edge type; may be repeated.",
 )
 @click.option("--branch", metavar="BRANCH", default="main", show_default=True)
-@click.option("--as", "actor", metavar="ACTOR", help="Who does it; kept in the commit.")
-@click.option("--message", "-m", metavar="TEXT", help="What for; kept in the commit.")
+@click.option("--as", "actor", metavar="ACTOR", help="Who does it; recorded in the commit.")
+@click.option("--message", "-m", metavar="TEXT", help="What for; recorded in the commit.")
 @click.option("--if-commit", metavar="COMMIT", help="Only if the branch is at this commit.")
 @click.option(
     "--idempotency-key", metavar="KEY", help="A second call with the same key does nothing."

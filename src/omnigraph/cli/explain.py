@@ -54,7 +54,7 @@ def explain(
     """Show what a query takes, returns and does.
 
     Prints the steps in which a graph runs one query that reads, and with --analyze
-    how many rows each step made and how long it took. NAME picks one query of the
+    how many rows each step returned and how long it took. NAME picks one query of the
     file. With --schema instead of a graph it prints the parameters, the result's
     fields, the types that are read and written, and the plan, of all queries of the
     file or of one.
@@ -93,7 +93,7 @@ def _graph_and_name(
         if len(words) == 1 and words[0].isidentifier() and not is_graph(words[0]):
             return None, words[0]
     if store is None and settings.store is None and not words:
-        raise UsageError("no graph and no schema given; name a graph, or pass --schema FILE")
+        raise UsageError("no graph and no schema; name a graph, or pass --schema FILE")
     return graph_and_name(words, store)
 
 

@@ -39,7 +39,7 @@ Examples:
     "types",
     metavar="TYPE",
     multiple=True,
-    help="Only this node or edge type; may be given several times.",
+    help="Only this node or edge type; may be repeated.",
 )
 @state_options()
 @click.option(

@@ -1,6 +1,6 @@
 """Which graph a verb works on, and opening it.
 
-One rule holds for all verbs: the graph comes first, and may be left out when `--store` or
+One rule holds for all verbs: the graph comes first, and may be omitted when `--store` or
 OMNIGRAPH_STORE names it. An argument wins over the variable.
 """
 
@@ -34,7 +34,7 @@ def graph_arguments(*names: str) -> Callable[[_Function], _Function]:
 
 
 def graph_and(words: Sequence[str], store: str | None, *names: str) -> list[str]:
-    """Give the graph's place and the values of the named arguments.
+    """Return the graph's place and the values of the named arguments.
 
     Raises:
         click.UsageError: An argument is missing or too much, or no graph is named.
@@ -54,6 +54,10 @@ def graph_and(words: Sequence[str], store: str | None, *names: str) -> list[str]
             raise click.UsageError(f"the graph is named twice: {words[0]} and --store {store}")
         return list(words)
     place = store or Settings.from_env().store
+    if place is None and names and is_graph(words[0]):
+        raise click.UsageError(
+            f"{names[-1]} is missing: `{path}` takes {' '.join(['GRAPH', *names])}"
+        )
     if place is None:
         example = " ".join([path, "GRAPH", *words])
         raise click.UsageError(
@@ -74,7 +78,7 @@ def reading(place: str) -> Graph:
 
 
 def writing(place: str, output: Output, target: str) -> Graph:
-    """Open a graph to change it, and tell on stderr what is going to be changed."""
+    """Open a graph to change it, and say on stderr what is going to be changed."""
     graph = _open(place, "rw")
     output.note(f"graph {graph.location}, {target}")
     return graph

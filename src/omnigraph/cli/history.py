@@ -49,7 +49,7 @@ def history(
     output = Output(json=as_json)
     place, type, id = graph_and(words, store, "TYPE", "ID")
     with reading(place) as graph:
-        # One more than is shown: the version before tells what the last one has changed.
+        # One more than is shown: the version before shows what the last one has changed.
         most = limit if limit is None or output.json else limit + 1
         versions = graph.history(type, id, branch=branch, limit=most)
         kind: Literal["node", "edge"] = "edge" if type in graph.catalog.edges else "node"

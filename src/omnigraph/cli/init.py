@@ -20,7 +20,7 @@ Examples:
 )
 @graph_arguments()
 @schema_option
-@click.option("--as", "actor", metavar="ACTOR", help="Who creates it; kept in the commit.")
+@click.option("--as", "actor", metavar="ACTOR", help="Who creates it; recorded in the commit.")
 @common_options
 def init(
     words: tuple[str, ...],

@@ -1,4 +1,4 @@
-"""Ctrl-C during a long write: what was written is told, and the exit code is 130."""
+"""Ctrl-C during a long write: what was written is reported, and the exit code is 130."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _told(graph: Graph, branch: str, before: str | None) -> str:
         return "interrupted; nothing was written"
     return (
         f"interrupted; branch {branch} has moved on meanwhile, to commit {after}:"
-        " `omnigraph commit list` tells if this write is there"
+        " `omnigraph commit list` shows whether this write is there"
     )
 
 

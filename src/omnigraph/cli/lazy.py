@@ -10,6 +10,9 @@ import click
 
 from omnigraph.diagnostics import did_you_mean
 
+#: So many commands are listed in a message; of more, `--help` is named.
+_LISTED = 8
+
 
 class VerbGroup(click.Group):
     """A click group that knows which command may have been meant."""
@@ -23,8 +26,10 @@ class VerbGroup(click.Group):
         if name in names or name.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         hint = did_you_mean(name, names)
-        hint = hint or f"there {'is' if len(names) == 1 else 'are'} {', '.join(names)}"
-        raise click.UsageError(f"there is no command `{name}`; {hint}", ctx)
+        if hint is None and len(names) <= _LISTED:
+            hint = f"there {'is' if len(names) == 1 else 'are'} {', '.join(names)}"
+        hint = hint or f"`{ctx.command_path} --help` lists them all"
+        raise click.UsageError(f"unknown command `{name}`; {hint}", ctx)
 
 
 class LazyGroup(VerbGroup):
@@ -39,7 +44,7 @@ class LazyGroup(VerbGroup):
         self.lazy = lazy
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Give the names in the order of the table."""
+        """Return the names in the order of the table."""
         return list(self.lazy)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

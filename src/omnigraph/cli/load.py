@@ -37,7 +37,7 @@ def _columns(
         if not column or not property:
             raise click.BadParameter(f"`{text}` is not of the form FILE_COLUMN=PROPERTY")
         if column in columns:
-            raise click.BadParameter(f"the column `{column}` is given twice")
+            raise click.BadParameter(f"duplicate column `{column}`")
         columns[column] = property
     return columns
 
@@ -64,17 +64,17 @@ def _load_options(function: _Function) -> _Function:
             metavar="COLUMN=PROPERTY",
             multiple=True,
             callback=_columns,
-            help="Which property a column of the files is; may be given several times.",
+            help="Which property a column of the files is; may be repeated.",
         ),
         click.option(
             "--format",
             metavar="FORMAT",
             type=click.Choice(("jsonl", "parquet", "csv")),
-            help="One of jsonl, parquet, csv. Default: what the names of files tell.",
+            help="One of jsonl, parquet, csv. Default: by the names of the files.",
         ),
         *engine_options(),
-        click.option("--as", "actor", metavar="ACTOR", help="Who loads; kept in the commit."),
-        click.option("--message", "-m", metavar="TEXT", help="What for; kept in the commit."),
+        click.option("--as", "actor", metavar="ACTOR", help="Who loads; recorded in the commit."),
+        click.option("--message", "-m", metavar="TEXT", help="What for; recorded in the commit."),
         click.option(
             "--if-commit", metavar="COMMIT", help="Load only if the branch is at this commit."
         ),
@@ -114,7 +114,7 @@ def load(branch: str, **options: Any) -> None:
 
     SOURCE is a file, a folder or a pattern, here or at s3://bucket/key; JSON
     lines (also .gz and .zst), CSV or Parquet; - is stdin. CSV and Parquet files
-    are named after the type of their rows, or --type tells it. All of the input
+    are named after the type of their rows, or --type names it. All of the input
     is read and checked before anything is written; the error counts all faults
     and lists the first.
     """
@@ -129,20 +129,20 @@ Examples:
     --idempotency-key import-17"""
 )
 @click.option(
-    "--branch", metavar="BRANCH", required=True, help="Where to; made if it is not there."
+    "--branch", metavar="BRANCH", required=True, help="Where to; created if it does not exist."
 )
 @click.option(
     "--from",
     "base",
     metavar="BRANCH",
     default="main",
-    help="What the branch is made from. Default: main.",
+    help="What the branch is created from. Default: main.",
 )
 @_load_options
 def ingest(branch: str, base: str, **options: Any) -> None:
-    """Load files into a branch, made if need be.
+    """Load files into a branch, created if need be.
 
-    Like `omnigraph load`. When the load fails, a branch that was made for it is
+    Like `omnigraph load`. When the load fails, a branch that was created for it is
     gone again.
     """
     _run(branch, base, **options)
@@ -193,7 +193,7 @@ def _graph_and_sources(words: Sequence[str], store: str | None) -> tuple[str, li
 
 
 def _is_file(word: str) -> bool:
-    """True for what is surely no graph: a file here, or an object whose name tells what it is."""
+    """True for what is surely no graph: a file here, or an object whose name shows what it is."""
     if "://" not in word:
         return Path(word).is_file()
     from omnigraph.pipeline.load.files import format_of
@@ -256,7 +256,7 @@ def _fault(fault: Violation) -> str:
 
 
 def _where_rejects(rejects: str | None) -> str | None:
-    """Where the bad lines are; of tables there are none, but what is wrong is told."""
+    """Where the bad lines are; tables have no lines, but what is wrong is reported."""
     if rejects is None:
         return None
     lines, faults = Path(rejects) / "rejected.jsonl", Path(rejects) / "faults.jsonl"

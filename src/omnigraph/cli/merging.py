@@ -80,8 +80,8 @@ def merge_options(function: _Function) -> _Function:
             "--resolutions",
             metavar="FILE",
             multiple=True,
-            help="How single conflicts are settled, as --write-conflicts makes it; may be given"
-            " several times.",
+            help="How single conflicts are settled, as --write-conflicts makes it; may be"
+            " repeated.",
         ),
         click.option(
             "--write-conflicts",
@@ -90,8 +90,8 @@ def merge_options(function: _Function) -> _Function:
         ),
         click.option("--dry-run", is_flag=True, help="Tell what would happen; write nothing."),
         *engine_options(),
-        click.option("--as", "actor", metavar="ACTOR", help="Who merges; kept in the commit."),
-        click.option("--message", "-m", metavar="TEXT", help="What for; kept in the commit."),
+        click.option("--as", "actor", metavar="ACTOR", help="Who merges; recorded in the commit."),
+        click.option("--message", "-m", metavar="TEXT", help="What for; recorded in the commit."),
         click.option(
             "--if-commit", metavar="COMMIT", help="Write only if the branch is at this commit."
         ),

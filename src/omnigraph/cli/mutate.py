@@ -34,8 +34,8 @@ Examples:
 )
 @query_options
 @click.option("--branch", metavar="BRANCH", default="main", show_default=True)
-@click.option("--as", "actor", metavar="ACTOR", help="Who writes; kept in the commit.")
-@click.option("--message", "-m", metavar="TEXT", help="What for; kept in the commit.")
+@click.option("--as", "actor", metavar="ACTOR", help="Who writes; recorded in the commit.")
+@click.option("--message", "-m", metavar="TEXT", help="What for; recorded in the commit.")
 @click.option("--if-commit", metavar="COMMIT", help="Write only if the branch is at this commit.")
 @click.option(
     "--idempotency-key", metavar="KEY", help="A second write with the same key does nothing."

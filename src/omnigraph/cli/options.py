@@ -24,7 +24,7 @@ def common_options(function: _Function) -> _Function:
 
 
 def schema_option(function: _Function) -> _Function:
-    """Add `--schema FILE`; the value is None when it is not given."""
+    """Add `--schema FILE`; the value is None without it."""
     return click.option(
         "--schema",
         "schema_path",
@@ -59,8 +59,8 @@ def check_engine_options(options: Mapping[str, Any]) -> None:
 
 
 def chosen_schema(schema_path: str | None) -> str:
-    """Give the schema's path from the option or the environment."""
+    """Return the schema's path from the option or the environment."""
     path = schema_path or Settings.from_env().schema
     if path is None:
-        raise UsageError("no schema given; pass --schema FILE or set OMNIGRAPH_SCHEMA")
+        raise UsageError("no schema; pass --schema FILE or set OMNIGRAPH_SCHEMA")
     return path

@@ -79,7 +79,7 @@ class Output:
             self.note(f"\n{usage}")
 
     def diagnostics(self, diagnostics: Sequence[Diagnostic], stream: IO[str] | None = None) -> str:
-        """Give diagnostics as text, with a blank line between them."""
+        """Return diagnostics as text, with a blank line between them."""
         stream = stream or sys.stdout
         return "\n\n".join(self._diagnostic(d, stream) for d in diagnostics)
 
@@ -118,7 +118,7 @@ def coloured(stream: IO[str]) -> bool:
 
 
 def counted(number: int, noun: str) -> str:
-    """Give a number with its noun: `1 error`, `2 errors`, `3 queries`, `4 branches`."""
+    """Return a number with its noun: `1 error`, `2 errors`, `3 queries`, `4 branches`."""
     if number == 1:
         return f"1 {noun}"
     if noun.endswith("y"):

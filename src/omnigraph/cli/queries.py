@@ -40,7 +40,10 @@ def query_options(function: _Function) -> _Function:
 
 
 def graph_and_name(words: Sequence[str], store: str | None) -> tuple[str, str | None]:
-    """Tell the graph from the query's name: the graph comes first, either may be left out."""
+    """Return the graph and the query's name: the graph comes first, either may be omitted."""
+    for word in words:
+        if word.endswith(".gq"):
+            raise click.UsageError(f"{word} is a file of queries; pass it as --query {word}")
     if len(words) > 2:
         path = click.get_current_context().command_path
         raise click.UsageError(f"too many arguments: `{path}` takes [GRAPH] [NAME]")
@@ -62,7 +65,7 @@ def _is_name(word: str) -> bool:
 
 
 def read_query(path: str | None, text: str | None) -> str:
-    """Give the text of the query, from the file or from the option."""
+    """Return the text of the query, from the file or from the option."""
     if (path is None) == (text is None):
         raise UsageError("pass a query: either --query FILE or -e TEXT")
     return text if text is not None else read_source(str(path))
@@ -104,7 +107,7 @@ def read_parameter_sets(text: str | None) -> dict[str, Any] | list[dict[str, Any
 
 
 def _read_json(text: str) -> tuple[Any, str]:
-    """Read JSON from an option, a file or stdin; gives the value and where it came from."""
+    """Read JSON from an option, a file or stdin; returns the value and where it came from."""
     source = "--params"
     if text.startswith("@"):
         path = text[1:]

@@ -1,7 +1,7 @@
 """`omnigraph query`.
 
 The result goes to stdout or to a file, in the format that was asked for. How long it took and
-which commit was read is told on stderr, and only to a person at a terminal.
+which commit was read is reported on stderr, and only on a terminal.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ def query(
     seconds: float | None,
     as_json: bool,
 ) -> None:
-    """Run a query and show what it gives.
+    """Run a query and show its answer.
 
     NAME picks one query of the file. Reads one state of the graph: the head of a
-    branch, a commit, or what --at tells. On a terminal, a table is cut to its width; nothing is cut
+    branch, a commit, or what --at names. On a terminal, a table is cut to its width; nothing is cut
     elsewhere, or in any other format. --json is the same as --format json; with
-    --output FILE, it tells what was written.
+    --output FILE, it reports what was written.
     """
     output = Output(json=as_json)
     place, name = graph_and_name(words, store)
@@ -113,7 +113,7 @@ def query(
 
 
 def _format(format: str | None, target: str | None, as_json: bool) -> str:
-    """Give the format to write, from the options and the name of the file."""
+    """Return the format to write, from the options and the name of the file."""
     to_stdout = target is None or target == _STDOUT
     if as_json and to_stdout and format not in (None, "json"):
         raise UsageError(f"--json and --format {format} contradict each other; pass one of them")
@@ -174,7 +174,7 @@ def _tell(output: Output, result: QueryResult, format: str, target: str) -> None
 
 
 def _width() -> int | None:
-    """Give the width of the terminal, or the one that COLUMNS asks for; a pipe has none."""
+    """Return the width of the terminal, or the one that COLUMNS asks for; a pipe has none."""
     if sys.stdout.isatty() or os.environ.get("COLUMNS"):
         return shutil.get_terminal_size((80, 24)).columns
     return None

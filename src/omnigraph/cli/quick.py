@@ -3,8 +3,8 @@
 The first array that pyarrow makes looks whether pandas is installed by importing it, and so does
 the first one that becomes NumPy's. No verb needs pandas. So it is hidden while both is done here,
 and pyarrow believes that there is none. Pandas can be imported afterwards as ever, and the moment
-it is, pyarrow is told; only `pandas.NA` it does not know then, which is why this is for the command
-line alone. A program that has pyarrow or pandas already is left as it is.
+it is, pyarrow is informed; only `pandas.NA` it does not know then, which is why this is for the
+command line alone. A program that has pyarrow or pandas already is left as it is.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def import_arrow_without_pandas() -> None:
 
 
 class _PandasFinder(MetaPathFinder):
-    """Hides pandas at first; afterwards finds it as ever, and tells pyarrow when it is loaded."""
+    """Hides pandas at first; afterwards finds it as ever, and informs pyarrow when it is loaded."""
 
     def __init__(self) -> None:
         self.hidden = True

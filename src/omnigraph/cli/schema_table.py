@@ -35,7 +35,7 @@ def summary(catalog: Catalog) -> str:
 
 
 def sections(catalog: Catalog) -> Iterator[Section]:
-    """Give interfaces, node types and edge types, in the order of the schema."""
+    """Return interfaces, node types and edge types, in the order of the schema."""
     for interface in catalog.interfaces.values():
         by = ", ".join(catalog.implementers[interface.name])
         rows = tuple(
@@ -54,7 +54,7 @@ def sections(catalog: Catalog) -> Iterator[Section]:
 
 
 def plain(catalog: Catalog) -> str:
-    """Give the table as text."""
+    """Return the table as text."""
     parts = []
     for section in sections(catalog):
         lines = [f"{section.kind} {section.name}  {section.heading}".rstrip()]

@@ -40,7 +40,7 @@ def graph_or_schema(
     if not words and store is None and settings.store is None:
         if settings.schema is not None:
             return None, settings.schema
-        raise UsageError("no schema given; name a graph, or pass --schema FILE")
+        raise UsageError("no schema; name a graph, or pass --schema FILE")
     (place,) = graph_and(words, store)
     return place, None
 

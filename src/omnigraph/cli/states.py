@@ -48,7 +48,7 @@ def check_state(
         UsageError: They do.
     """
     if commit is not None and at is not None:
-        raise UsageError(f"pass {commit_option} or --at, not both: each tells what is read")
+        raise UsageError(f"pass {commit_option} or --at, not both: each says what to read")
     if branch is not None and commit is not None:
         raise UsageError(
             f"pass --branch or {commit_option}, not both: a commit is on one branch already"

@@ -46,7 +46,7 @@ def table(
     right: Collection[str] = (),
     below: Sequence[Sequence[str]] = (),
 ) -> str:
-    """Give rows under a heading, in columns two spaces apart.
+    """Return rows under a heading, in columns two spaces apart.
 
     Args:
         head: The names of the columns.
@@ -79,7 +79,7 @@ def _cells(text: str) -> int:
 
 
 def moment(time: dt.datetime) -> str:
-    """Give a time in UTC, to the second."""
+    """Return a time in UTC, to the second."""
     return time.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 

@@ -91,7 +91,7 @@ def _compare_signs(operator: str, left: Datum, right: Datum) -> Datum:
 
 
 def _aligned(left: Datum, right: Datum) -> tuple[Datum, Datum]:
-    """Give two sides, values or lists, in the type in which they compare."""
+    """Convert two sides, values or lists, to the type in which they compare."""
     a, b = _element_type(left.type), _element_type(right.type)
     # The empty list has no type of its own, and U64 has no common type with signed integers.
     if a == b or not _is_number(a) or not _is_number(b) or _signs_differ(a, b):
@@ -192,11 +192,11 @@ def _rows(datum: Datum, rows: np.ndarray) -> pa.Array:
 
 
 def _flat(lists: pa.Array) -> tuple[pa.Array, np.ndarray]:
-    """Give all elements of a column of lists, and the row of each."""
+    """Return all elements of a column of lists, and the row of each."""
     lengths = pc.fill_null(pc.list_value_length(lists), 0)
     return lists.flatten(), np.repeat(np.arange(len(lists)), as_numpy(lengths))
 
 
 def _true(conditions: pa.Array) -> np.ndarray:
-    """Give conditions as a writable mask; null is not true."""
+    """Return conditions as a writable mask; null is not true."""
     return np.array(pc.fill_null(conditions, False))

@@ -55,7 +55,7 @@ def first_row(fails: Callable[..., bool], *data: Datum) -> int | None:
 
 
 def broadcast(datum: Datum, rows: int) -> pa.Array:
-    """Give a column: itself, or the single value `rows` times."""
+    """Return a column: itself, or the single value `rows` times."""
     if not isinstance(datum, pa.Scalar):
         return datum
     # Arrow repeats no list zero times.
@@ -63,7 +63,7 @@ def broadcast(datum: Datum, rows: int) -> pa.Array:
 
 
 def at_row(datum: Datum, row: int | None) -> Any:
-    """Give the plain value of a row."""
+    """Return the plain value of a row."""
     return (datum if isinstance(datum, pa.Scalar) else datum[row]).as_py()
 
 

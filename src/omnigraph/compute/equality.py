@@ -83,7 +83,7 @@ def _is_vector(column: pa.Array) -> bool:
 
 
 def _vectors_differ(left: pa.Array, right: pa.Array) -> Bools:
-    """The same for vectors, in which nobody has to look for the beginnings of lists."""
+    """The same for vectors, whose elements are at fixed places."""
     width = left.type.list_size
     rows, others = (
         as_numpy(column.values.slice(column.offset * width, len(column) * width)).reshape(-1, width)

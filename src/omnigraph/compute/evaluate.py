@@ -47,10 +47,10 @@ Columns = Callable[[Column | PropertyOf | Entity], pa.Array | pa.ChunkedArray]
 
 
 class Bindings(Struct, frozen=True):
-    """What one request gives to its expressions.
+    """The values that expressions of one request refer to.
 
     Args:
-        parameters: Values by name, as `bind_parameters` gives them.
+        parameters: Values by name, as `bind_parameters` returns them.
         now: The moment of the request in UTC, to the millisecond.
     """
 
@@ -232,7 +232,7 @@ def _scalar(value: Value, type: ValueType | None) -> pa.Scalar:
 
 
 def _canonical(value: Value, type: ValueType | None) -> Value:
-    """Give numbers as their type holds them: `[1, 2.5]` is a list of floats, 0.1 may be F32."""
+    """Convert numbers to their type: `[1, 2.5]` is a list of floats, 0.1 may be F32."""
     if type is None or type.scalar not in FLOATS or value is None:
         return value
     number = float if type.scalar is Scalar.F64 else _single

@@ -23,7 +23,7 @@ _ROUNDED = {"+": pc.add, "-": pc.subtract, "*": pc.multiply}
 
 
 def fit(values: Datum, type: ValueType) -> Datum:
-    """Give values in another type.
+    """Convert values to another type.
 
     Numbers become floats by rounding; everything else keeps its value.
 

@@ -172,7 +172,7 @@ def _is_known(expression: Checked) -> bool:
 
 
 def _joined(expression: Logic, operator: str) -> Iterable[Checked]:
-    """Give the items of `and` in `and`, `or` in `or`, without the inner ones' nesting."""
+    """Return the items of `and` in `and`, `or` in `or`, without the inner ones' nesting."""
     for item in expression.items:
         if isinstance(item, Logic) and item.operator == operator:
             yield from _joined(item, operator)
@@ -181,7 +181,7 @@ def _joined(expression: Logic, operator: str) -> Iterable[Checked]:
 
 
 def _unlisted(expression: Compare) -> Logic | None:
-    """Give membership in a written list as its comparisons; None when it is something else."""
+    """Turn membership in a written list into comparisons; None when it is something else."""
     item, members = expression.left, expression.right
     if expression.operator == "contains":
         item, members = members, item

@@ -24,7 +24,7 @@ _BITS = 130
 
 
 def mint_ulids(count: int, at: float | None = None) -> pa.Array:
-    """Give new ULIDs, ascending, of this moment or of another one (seconds since 1970)."""
+    """Return new ULIDs, ascending, of this moment or of another one (seconds since 1970)."""
     stamp = int((time.time() if at is None else at) * 1000)
     random = int.from_bytes(os.urandom(_RANDOM_BYTES), "big")
     # Wherever it begins, counting on never touches the digits before.
@@ -43,7 +43,7 @@ def mint_ulids(count: int, at: float | None = None) -> pa.Array:
 
 
 def new_ulid(at: float | None = None) -> str:
-    """Give one new ULID."""
+    """Return one new ULID."""
     stamp = int((time.time() if at is None else at) * 1000)
     number = stamp << _RANDOM_BYTES * 8 | int.from_bytes(os.urandom(_RANDOM_BYTES), "big")
     return "".join(_DIGITS[number >> shift & 31] for shift in range(_BITS - 5, -5, -5))

@@ -1,8 +1,8 @@
-"""Vectors that were made before, by a hash of all that decides them.
+"""Vectors that were computed before, by a hash of all that decides them.
 
-The newest are kept in memory. With a folder, all are kept on disk as well, in an SQLite file that
-several processes share. The cache only saves work: when its file cannot be read or written, vectors
-are made again and nothing fails.
+The newest are cached in memory. With a folder, all are cached on disk as well, in an SQLite file
+that several processes share. The cache only saves work: when its file cannot be read or written,
+vectors are computed again and nothing fails.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The embedder: texts in, vectors of unit length out, whichever provider makes them.
 
 It sends each different text once, in batches that providers accept, checks every answer, and
-remembers the vectors. What is finished before a later batch fails is remembered as well.
+caches the vectors. What is finished before a later batch fails is cached as well.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Embedder:
 
     Attributes:
         provider: What makes the vectors.
-        cache: What was made before.
+        cache: The vectors that were computed before.
     """
 
     provider: Provider
@@ -98,7 +98,7 @@ class Embedder:
             texts: Any number of texts; the same text may come more than once.
             dimension: How many numbers a vector has.
             purpose: What the vectors are for: to be stored, or to search with.
-            deadline: When to give up, as `time.monotonic()` counts; never unless given.
+            deadline: When to give up, as `time.monotonic()` counts; never by default.
 
         Returns:
             One row per text, in their order, each of length 1.

@@ -20,14 +20,14 @@ MODEL = "text-embedding-3-small"
 
 @dataclass
 class OpenAICompatible:
-    """Asks `{url}/embeddings`. The interface does not tell documents from queries."""
+    """Asks `{url}/embeddings`. The interface does not distinguish documents from queries."""
 
     service: Service
     model: str = MODEL
     name: str = NAME
     batch: int = 128
-    #: False for a server that refuses to be told the size; the answer's size is checked anyway.
-    _tells_size: bool = field(default=True, init=False)
+    #: False for a server that refuses a size; the answer's size is checked anyway.
+    _sends_size: bool = field(default=True, init=False)
 
     @property
     def place(self) -> str:
@@ -39,7 +39,7 @@ class OpenAICompatible:
     ) -> npt.NDArray[np.float64]:
         """Make the vectors; see `Provider`."""
         body: dict[str, Any] = {"model": self.model, "input": list(texts)}
-        if self._tells_size:
+        if self._sends_size:
             try:
                 answer = self.service.post(
                     "/embeddings", {**body, "dimensions": dimension}, deadline
@@ -47,8 +47,8 @@ class OpenAICompatible:
             except EmbeddingError as error:
                 if error.status not in (400, 422) or not _about_size(error.message):
                     raise
-                self._tells_size = False
-        if not self._tells_size:
+                self._sends_size = False
+        if not self._sends_size:
             answer = self.service.post("/embeddings", body, deadline)
         items = answer.get("data") if isinstance(answer, dict) else None
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):

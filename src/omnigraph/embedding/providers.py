@@ -17,8 +17,8 @@ def embedder_of(settings: Settings, folder: Path | None = None) -> Embedder:
 
     Args:
         settings: Their `embed_` part chooses the provider and its model.
-        folder: Where vectors of services are kept from run to run; nowhere unless given. What the
-            local model makes is made again faster than it is read.
+        folder: Where vectors of services are cached from run to run; nowhere by default. What the
+            local model computes is computed again faster than it is read.
 
     Raises:
         UsageError: The settings do not fit together.

@@ -1,6 +1,6 @@
 """Prints formatted lines and puts the comments of the source back between them.
 
-A formatter walks its tree in the order of the source and gives the layout one *item* per line of
+A formatter walks its tree in the order of the source and passes the layout one *item* per line of
 output, with the place the item has in the source. From the places the layout knows where each
 comment and each blank line goes, so formatters never deal with either:
 
@@ -63,7 +63,7 @@ class Layout:
             text: The line to print, without indentation. It may have line breaks of its own.
             indent: How many levels deep it stands.
             apart: Whether a blank line has to be before it.
-            opens: Whether it opens a block; unless told, when it ends in a bracket that opens.
+            opens: Whether it opens a block; by default, when it ends in an opening bracket.
         """
         start, end = span
         pending = self._take(end)

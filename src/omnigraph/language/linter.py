@@ -42,7 +42,7 @@ class LintResult(Struct, frozen=True):
         return sum(d.severity == "warning" for d in self.diagnostics)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the result as plain JSON-ready values."""
+        """Return the result as plain JSON-ready values."""
         return {
             "errors": self.errors,
             "warnings": self.warnings,

@@ -93,7 +93,7 @@ class TokenStream:
         raise self.unexpected(f"`{word}`", self.misspelt([word]))
 
     def misspelt(self, words: list[str]) -> str | None:
-        """Give a hint if the current token looks like one of these words."""
+        """Return a hint if the current token looks like one of these words."""
         if self.current.kind == NAME:
             return did_you_mean(self.current.text, words)
         return None
@@ -190,7 +190,7 @@ class TokenStream:
         return self._levels
 
     def unclosed(self) -> str | None:
-        """Give a hint that names the innermost `{` before the current token that is not closed."""
+        """Return a hint that names the innermost open `{` before the current token."""
         levels = self._bracket_levels()
         level = levels[self._index]
         for index in range(self._index - 1, -1, -1):

@@ -67,7 +67,7 @@ class AnnotationNode(Struct):
 
 
 def parse_type(stream: TokenStream) -> TypeNode:
-    """Parse a type. An unknown name is recorded and gives a node without a type."""
+    """Parse a type. An unknown name is reported, and the node has no type."""
     start = stream.current.start
     type = _bare_type(stream)
     if stream.accept("?") and type is not None:

@@ -115,7 +115,7 @@ class ValueType(Struct, frozen=True):
         return self if self.nullable == nullable else replace(self, nullable=nullable)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the type as plain JSON-ready values; `from_dict` reads them back."""
+        """Return the type as plain JSON-ready values; `from_dict` reads them back."""
         kind: dict[str, Any]
         if self.dimension is not None:
             kind = {"kind": "vector", "dimension": self.dimension}

@@ -1,8 +1,8 @@
-"""Typed values: checking what JSON, Python or a literal gives against a `ValueType`.
+"""Typed values: checking values from JSON, Python or a literal against a `ValueType`.
 
 The same rules hold for query parameters, `@default` values and the values of mutations: nothing
 is rounded, cut or silently turned into null. The one exception is documented: a DateTime holds
-milliseconds, so finer digits of a given time are dropped.
+milliseconds, so finer digits of a time are dropped.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def coerce(value: object, type: ValueType) -> Value:
     """Check a plain value against a type and give it in canonical form.
 
     Args:
-        value: What JSON or Python gives. NumPy scalars and arrays are taken as plain values.
+        value: A value from JSON or Python. NumPy scalars and arrays are taken as plain values.
         type: What it has to be.
 
     Raises:
@@ -74,7 +74,7 @@ def coerce(value: object, type: ValueType) -> Value:
 
 
 def _plain(value: object) -> object:
-    """Give the plain value of a NumPy scalar or array."""
+    """Return the plain value of a NumPy scalar or array."""
     if hasattr(value, "tolist") and not isinstance(value, memoryview):
         return value.tolist()
     return value
@@ -135,7 +135,7 @@ def _integer(value: object, type: ValueType) -> int:
     if isinstance(value, bool) or not isinstance(value, int | str):
         hint = None
         if isinstance(value, float):
-            hint = "give a whole number; large ones may be given as text"
+            hint = "give a whole number; large ones may be written as text"
         raise _misfit(value, type, hint)
     if isinstance(value, str):
         # JSON readers in many languages lose precision above 2^53: text is the safe way.
@@ -246,7 +246,7 @@ _EXAMPLES = {
 
 
 def to_json(value: Value) -> Any:
-    """Give a checked value as plain JSON; `coerce` with the same type reads it back."""
+    """Return a checked value as plain JSON; `coerce` with the same type reads it back."""
     if isinstance(value, dt.datetime):
         return datetime_text(value)
     if isinstance(value, dt.date):

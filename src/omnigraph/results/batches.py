@@ -1,4 +1,4 @@
-"""`QueryBatches`: the answer to a query in Arrow batches, made while they are read."""
+"""`QueryBatches`: the answer to a query in Arrow batches, computed while they are read."""
 
 from __future__ import annotations
 

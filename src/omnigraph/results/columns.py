@@ -29,13 +29,13 @@ _PORTION_BYTES = 16 << 20
 
 
 def portions(table: pa.Table, fields: Sequence[ResultField]) -> Iterator[list[pa.Array]]:
-    """Give a table's columns, some rows at a time, so that the memory for texts is bounded."""
+    """Return a table's columns, some rows at a time, so that the memory for texts is bounded."""
     for batch in slices(table):
         yield [batch.column(i) for i in range(len(fields))]
 
 
 def slices(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Give the rows of a table, as many at a time as may be turned into text at once."""
+    """Return the rows of a table, as many at a time as may be turned into text at once."""
     rows = table.num_rows
     fitting = _PORTION_BYTES * rows // max(1, table.nbytes)
     size = max(1, min(_PORTION_ROWS, fitting))
@@ -46,7 +46,7 @@ def slices(table: pa.Table) -> Iterator[pa.RecordBatch]:
 
 
 def values(array: pa.Array, type: ValueType) -> list[Any]:
-    """Give the Python values of a column; times are in UTC."""
+    """Return the Python values of a column; times are in UTC."""
     if not type.is_scalar:
         return _lists(array, values(array.flatten(), type.element))
     if type.scalar is Scalar.DATE:
@@ -61,7 +61,7 @@ def values(array: pa.Array, type: ValueType) -> list[Any]:
 
 
 def plain_values(array: pa.Array, type: ValueType) -> list[Any]:
-    """Give the values of a column as JSON has them; they read back as the same values."""
+    """Return the values of a column as JSON has them; they read back as the same values."""
     if not type.is_scalar:
         return _lists(array, plain_values(array.flatten(), type.element))
     if type.scalar in _TIMES:
@@ -73,7 +73,7 @@ def plain_values(array: pa.Array, type: ValueType) -> list[Any]:
 
 
 def texts(array: pa.Array, type: ValueType) -> pa.Array:
-    """Give the values of a column as text; lists as JSON."""
+    """Return the values of a column as text; lists as JSON."""
     if not type.is_scalar:
         return json_texts(array, type)
     if type.scalar is Scalar.STRING:
@@ -88,7 +88,7 @@ def texts(array: pa.Array, type: ValueType) -> pa.Array:
 
 
 def json_texts(array: pa.Array, type: ValueType) -> pa.Array:
-    """Give the values of a column as JSON text."""
+    """Return the values of a column as JSON text."""
     if not type.is_scalar:
         return bracketed(array, json_texts(array.flatten(), type.element))
     if type.scalar is Scalar.STRING:
@@ -98,7 +98,7 @@ def json_texts(array: pa.Array, type: ValueType) -> pa.Array:
 
 
 def preview_texts(array: pa.Array, type: ValueType) -> pa.Array:
-    """Give the values of a column as text for a table, in which vectors are shortened."""
+    """Return the values of a column as text for a table, in which vectors are shortened."""
     if type.dimension is None or type.dimension <= _PREVIEW:
         return texts(array, type)
     start = pc.list_slice(array, 0, _PREVIEW)
@@ -114,7 +114,7 @@ def printable(text: str) -> str:
 
 
 def _lists(array: pa.Array, elements: Sequence[Any]) -> list[Any]:
-    """Give lists as long as those of the column, made of the elements one after the other."""
+    """Return lists as long as those of the column, made of the elements one after the other."""
     rest = iter(elements)
     lengths = pc.list_value_length(array).to_pylist()
     return [None if n is None else list(islice(rest, n)) for n in lengths]
@@ -123,7 +123,7 @@ def _lists(array: pa.Array, elements: Sequence[Any]) -> list[Any]:
 def bracketed(
     array: pa.Array, elements: pa.Array, *, comma: str = ", ", end: str = "]"
 ) -> pa.Array:
-    """Give each list of a column as text, from the texts of all elements."""
+    """Return each list of a column as text, from the texts of all elements."""
     lengths = as_numpy(pc.fill_null(pc.list_value_length(array), 0))
     offsets = np.zeros(len(array) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
@@ -132,7 +132,7 @@ def bracketed(
 
 
 def _quoted(array: pa.Array) -> pa.Array:
-    """Give texts as JSON strings; only those that need an escape are looked at one by one."""
+    """Return texts as JSON strings; only those that need an escape are looked at one by one."""
     plain = _joined('"', array, '"')
     rows = _with_escapes(array)
     if not len(rows):
@@ -144,7 +144,7 @@ def _quoted(array: pa.Array) -> pa.Array:
 
 
 def _with_escapes(array: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Give the positions of the texts that have a character that JSON escapes."""
+    """Return the positions of the texts that have a character that JSON escapes."""
     _, offsets, data = array.buffers()
     if data is None or not len(array):
         return np.empty(0, np.int64)

@@ -55,7 +55,7 @@ def write_jsonl(table: pa.Table, fields: Sequence[ResultField], stream: TextSink
 def write_csv(table: pa.Table, fields: Sequence[ResultField], stream: TextSink) -> None:
     """Write a line with the names and a line for each row, quoted where RFC 4180 wants it.
 
-    A null is empty, and an empty text is quoted, which tells them apart. Lists are JSON.
+    A null is empty, and an empty text is quoted, which distinguishes them. Lists are JSON.
     """
     names = csv_cells(pa.array([f.name for f in fields], pa.utf8()))
     stream.write(",".join(names.to_pylist()) + "\n")

@@ -26,11 +26,11 @@ _FOOT = "margin:4px 10px;font-size:12px;opacity:.7"
 
 
 def html(table: pa.Table, fields: Sequence[ResultField], foot: Sequence[str], *, rows: int) -> str:
-    """Give a table of the first rows, with a line below it that says what it shows.
+    """Return a table of the first rows, with a line below it that says what it shows.
 
     Args:
         table: The rows.
-        fields: The columns. Ids of nodes and edges are framed, and tell their types when pointed
+        fields: The columns. Ids of nodes and edges are framed, and show their types when pointed
             at.
         foot: What to say below the table.
         rows: How many rows to show.

@@ -133,7 +133,7 @@ class QueryResult:
     # --- for programs ---
 
     def to_arrow(self) -> pa.Table:
-        """Give the pyarrow Table."""
+        """Return the pyarrow Table."""
         return self._table
 
     def batches(self, rows: int = 65_536) -> Iterator[pa.RecordBatch]:
@@ -144,7 +144,7 @@ class QueryResult:
         yield from self._table.to_batches(max_chunksize=rows)
 
     def to_pandas(self) -> Any:
-        """Give a pandas DataFrame; integers stay integers where some are null.
+        """Return a pandas DataFrame; integers stay integers where some are null.
 
         Raises:
             UsageError: pandas is not installed.
@@ -159,7 +159,7 @@ class QueryResult:
         return frame
 
     def to_polars(self) -> Any:
-        """Give a polars DataFrame.
+        """Return a polars DataFrame.
 
         Raises:
             UsageError: polars is not installed.
@@ -167,15 +167,15 @@ class QueryResult:
         return _imported("polars").from_arrow(self._table)
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Give the rows as dictionaries of Python values; times are in UTC."""
+        """Return the rows as dictionaries of Python values; times are in UTC."""
         return list(self)
 
     def first(self) -> dict[str, Any] | None:
-        """Give the first row, or None when there is none."""
+        """Return the first row, or None when there is none."""
         return next(_rows(self._table.slice(0, 1), self._fields, values), None)
 
     def scalar(self) -> Any:
-        """Give the one value of a result that is one row of one column, such as a count.
+        """Return the one value of a result that is one row of one column, such as a count.
 
         Raises:
             UsageError: The result has more or less than that.
@@ -188,7 +188,7 @@ class QueryResult:
         return next(iter(self))[self._fields[0].name]
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the result as plain JSON-ready values: commit, branch, fields and rows."""
+        """Return the result as plain JSON-ready values: commit, branch, fields and rows."""
         return {
             **self._about(),
             "fields": [f.to_dict() for f in self._fields],
@@ -198,19 +198,19 @@ class QueryResult:
     # --- as text ---
 
     def to_json(self) -> str:
-        """Give the result as JSON text, with a row in each line."""
+        """Return the result as JSON text, with a row in each line."""
         return self._text("json")
 
     def to_jsonl(self) -> str:
-        """Give the rows as JSON objects, one a line."""
+        """Return the rows as JSON objects, one a line."""
         return self._text("jsonl")
 
     def to_csv(self) -> str:
-        """Give the rows as CSV below a line with the names; a null is empty, lists are JSON."""
+        """Return the rows as CSV below a line with the names; a null is empty, lists are JSON."""
         return self._text("csv")
 
     def to_kv(self) -> str:
-        """Give the rows as blocks of `name: value` lines, with a blank line between blocks."""
+        """Return the rows as blocks of `name: value` lines, with a blank line between blocks."""
         return self._text("kv")
 
     def write(self, format: str, stream: Any) -> None:
@@ -222,7 +222,7 @@ class QueryResult:
             stream: A file, or what has its `write`; it gets text, and bytes for `arrow`.
 
         Raises:
-            UsageError: There is no such format.
+            UsageError: The format is unknown.
         """
         from omnigraph.results import formats
 

@@ -35,7 +35,7 @@ def table_lines(
     width: int | None = None,
     rows: int | None = None,
 ) -> Iterator[str]:
-    """Give the lines of a table, the heading first.
+    """Return the lines of a table, the heading first.
 
     Args:
         table: The rows.
@@ -65,7 +65,7 @@ def table_lines(
 
 
 def cell_width(text: str) -> int:
-    """Give the number of cells that a text takes on a terminal."""
+    """Return the number of cells that a text takes on a terminal."""
     if text.isascii() or _ONE_CELL.fullmatch(text):
         return len(text)
     # Imported when needed: most results do without, and start faster.
@@ -111,7 +111,7 @@ def _line(texts: Sequence[str], fields: Sequence[ResultField], sizes: Sequence[i
 
 
 def _fitted(natural: Sequence[int], fields: Sequence[ResultField], width: int) -> list[int]:
-    """Give widths with which as many columns as possible fit: the long ones share what is left."""
+    """Return widths so that as many columns as possible fit; long ones share what is left."""
     # A cut number looks like another number, so only texts and lists are cut.
     least = [
         min(n, _NARROWEST) if f.type.is_text or not f.type.is_scalar else n

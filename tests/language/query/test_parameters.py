@@ -38,8 +38,8 @@ def refused(type: str, value: object) -> str:
         bind(type, value)
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.code == "OG-PB-103"
-    # A mutation also says which property the value is given to.
-    return re.sub(r"^parameter `\$x`(, given to `data` of N)?: ", "", diagnostic.message)
+    # A mutation also says which property the value is assigned to.
+    return re.sub(r"^parameter `\$x`(, assigned to `data` of N)?: ", "", diagnostic.message)
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ class _QueryChecker:
         arguments = annotation.arguments
         first = next(a for a in self.node.annotations if a.name == annotation.name)
         if first is not annotation:
-            self.report.error("OG-SY-003", f"`@{annotation.name}` is given twice", annotation.span)
+            self.report.error("OG-SY-003", f"duplicate `@{annotation.name}`", annotation.span)
         if len(arguments) == 1 and isinstance(arguments[0], LiteralNode) and not annotation.options:
             value = arguments[0].value
             if isinstance(value, str):

@@ -154,7 +154,7 @@ class ExpressionChecker:
                 return None
             if type.is_blob and self.place not in ("value", "set"):
                 self.refuse_blob(
-                    f"${node.name}", node.span, "a blob can only be given to a property"
+                    f"${node.name}", node.span, "a blob can only be assigned to a property"
                 )
                 return None
             return Parameter(node.name, type)

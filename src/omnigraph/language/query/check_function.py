@@ -154,7 +154,7 @@ class FunctionChecker:
         if self.expressions.place not in ("return", "order"):
             self.report.error(
                 "OG-QC-131",
-                f"`{name}` gives a number to return or order by, it is not a filter",
+                f"`{name}` is a number to return or order by, not a filter",
                 node.span,
                 f"write `order {{ {name}( … ){' desc' if name == 'bm25' else ''} }}` and a `limit`",
             )
@@ -170,7 +170,7 @@ class FunctionChecker:
         if self.expressions.place not in ("return", "order"):
             self.report.error(
                 "OG-QC-131",
-                "`rrf` gives a number to return or order by, it is not a filter",
+                "`rrf` is a number to return or order by, not a filter",
                 node.span,
                 "write `order { rrf( … ) desc }` and a `limit`",
             )

@@ -143,7 +143,7 @@ class MutationChecker:
         for field in fields:
             name = field.name.text
             if name in seen:
-                self.report.error("OG-QC-153", f"`{name}` is given twice", field.name.span)
+                self.report.error("OG-QC-153", f"duplicate property `{name}`", field.name.span)
                 continue
             seen.add(name)
             type = self.target_type(field, table, place)
@@ -214,7 +214,7 @@ class MutationChecker:
     def fit(
         self, value: Checked, type: ValueType, field: FieldNode, table: NodeType | EdgeType
     ) -> Checked | None:
-        """Check a value against the property it is given to; literals become typed values."""
+        """Check a value against the property it is assigned to; literals become typed values."""
         span = field.value.span
         owner = f"`{field.name.text}` of {table.name}"
         if isinstance(value, Constant):

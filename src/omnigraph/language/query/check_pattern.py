@@ -473,7 +473,7 @@ class PatternChecker:
                 hint = "every combination of both is a match; add an edge or a comparison"
             else:
                 message = f"`${name}` has nothing to do with what is outside of `{word}`"
-                hint = f"the `{word}` block gives the same for every match; use an outer variable"
+                hint = f"the `{word}` block is the same for every match; use an outer variable"
             self.report.warning("OG-LT-104", message, variable.span, hint)
             join((anchor, name) if word == "match" else (name, ""))
 

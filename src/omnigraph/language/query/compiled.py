@@ -1,4 +1,4 @@
-"""What compiling a `.gq` text gives: queries that know their parameters, fields and plan."""
+"""The result of compiling a `.gq` text: queries that know their parameters, fields and plan."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class QueryParameter(Struct, frozen=True):
     span: Span
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the parameter as plain values."""
+        """Return the parameter as plain values."""
         return {"name": self.name, "type": str(self.type), "required": not self.type.nullable}
 
 
@@ -32,7 +32,7 @@ class ResultField(Struct, frozen=True):
     entity: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the field as plain values."""
+        """Return the field as plain values."""
         plain: dict[str, Any] = {"name": self.name, "type": str(self.type)}
         if self.entity:
             plain["entity"] = list(self.entity)
@@ -66,7 +66,7 @@ class CompiledQuery(Struct, frozen=True):
         return isinstance(self.plan, WritePlan)
 
     def describe(self) -> dict[str, Any]:
-        """Give what a caller needs to know about the query as plain values."""
+        """Return what a caller needs to know about the query as plain values."""
         return {
             "name": self.name,
             "kind": "mutation" if self.is_mutation else "read",

@@ -15,7 +15,7 @@ from omnigraph.language.query.parser import parse_queries
 from omnigraph.language.schema.catalog import Catalog
 from omnigraph.language.stream import TokenStream
 
-#: Texts that a cache keeps unless told otherwise.
+#: How many texts a cache holds by default.
 DEFAULT_CACHE_SIZE = 512
 
 

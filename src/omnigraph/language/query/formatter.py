@@ -56,7 +56,7 @@ _LOOKS_DIFFERENT = re.compile(
 
 
 def format_queries(text: str, path: str | None = None) -> str:
-    """Give a `.gq` text in canonical style.
+    """Return a `.gq` text in canonical style.
 
     Args:
         text: One or more queries. They must parse; names and types are not checked.

@@ -121,7 +121,7 @@ def listing(owner: str, columns: Any) -> str:
 
 
 def name_given(checked: Checked) -> str:
-    """Name what an expression is where a value given with the query is needed."""
+    """Name what an expression is where a value that is part of the query is needed."""
     return name_type(checked) if is_given(checked) else "computed for each row"
 
 

@@ -18,7 +18,7 @@ _MOST_PROBLEMS = 100
 
 
 def bind_parameters(query: CompiledQuery, arguments: Mapping[str, Any] | None) -> dict[str, Value]:
-    """Check the given values against the declared parameters.
+    """Check values against the declared parameters.
 
     Args:
         query: The query to be run.
@@ -27,7 +27,7 @@ def bind_parameters(query: CompiledQuery, arguments: Mapping[str, Any] | None) -
             lists of numbers, blobs are `base64:…` text.
 
     Returns:
-        A typed value for every declared parameter; optional ones that are not given are None.
+        A typed value for every declared parameter; optional ones that are not passed are None.
 
     Raises:
         QueryError: A required parameter is missing, a name is unknown or a value does not fit.
@@ -47,7 +47,7 @@ def bind_parameters(query: CompiledQuery, arguments: Mapping[str, Any] | None) -
 def bind_each(
     query: CompiledQuery, runs: Sequence[Mapping[str, Any] | None]
 ) -> list[dict[str, Value]]:
-    """Bind several sets of values; see `bind_parameters`. Messages tell the set, from 1 on."""
+    """Bind several sets of values; see `bind_parameters`. Messages name the set, from 1 on."""
     bound: list[dict[str, Value]] = []
     problems: list[Diagnostic] = []
     for number, values in enumerate(runs, 1):
@@ -76,7 +76,7 @@ def _bind(
     if arguments is not None and not isinstance(arguments, Mapping):
         report.error(
             "OG-PB-104",
-            "parameters are given as an object",
+            "parameters are passed as an object",
             _name_span(query),
             'write {"name": value, …}',
         )
@@ -97,7 +97,7 @@ def _bind(
         if name in plain:
             report.error(
                 "OG-PB-105",
-                f"parameter `${name}` is given twice",
+                f"parameter `${name}` is passed twice",
                 _name_span(query),
                 f"give either `{name}` or `${name}`",
             )
@@ -112,13 +112,13 @@ def _bind(
                     "OG-PB-101",
                     f"parameter `${parameter.name}` is missing",
                     span,
-                    f"give a {parameter.type}, or declare it as `{parameter.type}?`",
+                    f"pass {parameter.type.noun}, or declare it as `{parameter.type}?`",
                 )
             continue
         try:
             values[parameter.name] = coerce(plain[parameter.name], parameter.type)
         except ValueFault as fault:
-            where = _given_to(query, parameter.name)
+            where = _assigned_to(query, parameter.name)
             report.error(
                 "OG-PB-103",
                 f"parameter `${parameter.name}`{where}: {fault.message}",
@@ -128,14 +128,14 @@ def _bind(
     return values
 
 
-def _given_to(query: CompiledQuery, name: str) -> str:
-    """Say which property of a mutation a parameter is given to, if it is."""
+def _assigned_to(query: CompiledQuery, name: str) -> str:
+    """Say which property of a mutation a parameter is assigned to, if any."""
     if not isinstance(query.plan, WritePlan):
         return ""
     for statement in query.plan.statements:
         for assignment in () if isinstance(statement, Delete) else statement.values:
             if isinstance(assignment.value, Parameter) and assignment.value.name == name:
-                return f", given to `{assignment.property}` of {statement.type}"
+                return f", assigned to `{assignment.property}` of {statement.type}"
     return ""
 
 

@@ -90,7 +90,7 @@ def parse_queries(stream: TokenStream) -> FileNode:
 
 
 class _Unclosed(Abandoned):
-    """A block is not closed: what follows in this query cannot be told apart."""
+    """A block is not closed: what follows in this query cannot be parsed reliably."""
 
 
 class _QueryParser:
@@ -178,7 +178,7 @@ class _QueryParser:
         if not stream.at_word("return"):
             self.stop_at_next_query()
             hint: str | None = (
-                stream.misspelt(["return"]) or "a read says what it gives: `return { … }`"
+                stream.misspelt(["return"]) or "a read says what it returns: `return { … }`"
             )
             raise stream.unexpected("`return`", hint)
         stream.advance()

@@ -6,7 +6,7 @@ here: a pattern's nodes, hops and `filters` hold together; then each `optional` 
 the matches it can; then matches that an `absent` pattern finds are dropped; then
 `late_filters`, which look at optional variables, are applied.
 
-`plan.text()` gives the form that `explain` prints.
+`plan.text()` returns the form that `explain` prints.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ def _is_string(type: ValueType) -> bool:
 def _placed(
     checks: Checks, nodes: list[AnnotationNode], owner: str, property: str | None = None
 ) -> list[AnnotationNode]:
-    """Give the annotations that may stand here, each once."""
+    """Return the annotations that may stand here, each once."""
     good: list[AnnotationNode] = []
     seen: dict[str, AnnotationNode] = {}
     for node in nodes:
@@ -272,7 +272,7 @@ def _plain_argument(argument: Argument) -> Any:
 
 
 def plain_literal(value: Any) -> Any:
-    """Give a literal as plain JSON that can be printed back without its type."""
+    """Return a literal as plain JSON that can be printed back without its type."""
     if isinstance(value, dt.datetime):
         return {"datetime": to_json(value)}
     if isinstance(value, dt.date):

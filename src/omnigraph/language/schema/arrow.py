@@ -40,7 +40,7 @@ _SCALARS: dict[Scalar, pa.DataType] = {
 
 
 def table_schema(table: TableType) -> pa.Schema:
-    """Give the columns of a type's table: `id`, an edge's `src` and `dst`, the properties.
+    """Return the columns of a type's table: `id`, an edge's `src` and `dst`, the properties.
 
     Properties stand in the order of their stable ids, which never changes, and carry them in
     their metadata.
@@ -53,7 +53,7 @@ def table_schema(table: TableType) -> pa.Schema:
 
 
 def property_field(property: Property) -> pa.Field:
-    """Give the column of one property."""
+    """Return the column of one property."""
     metadata = {PROPERTY_ID: str(property.id).encode()}
     if property.type.is_blob:
         metadata |= _BLOB
@@ -66,7 +66,7 @@ def property_field(property: Property) -> pa.Field:
 
 
 def arrow_type(type: ValueType) -> pa.DataType:
-    """Give the Arrow type of a value type; a blob is given as its storage struct."""
+    """Return the Arrow type of a value type; that of a blob is its storage struct."""
     scalar = _SCALARS[type.scalar]
     if type.dimension is not None:
         return pa.list_(scalar, type.dimension)
@@ -76,7 +76,7 @@ def arrow_type(type: ValueType) -> pa.DataType:
 
 
 def value_type(field: pa.Field) -> ValueType:
-    """Give the type of a table's column; what is an enum in the schema is a String here."""
+    """Return the type of a table's column; what is an enum in the schema is a String here."""
     type = field.type
     if isinstance(type, pa.BaseExtensionType) and type.extension_name == _BLOB_NAME:
         return ValueType(Scalar.BLOB, field.nullable)

@@ -224,7 +224,7 @@ class Catalog(Struct, frozen=True, dict=True):
         return _digest(_normal(self.to_dict()))
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the canonical compiled form as plain JSON values."""
+        """Return the canonical compiled form as plain JSON values."""
         return {
             "format": FORMAT,
             "next_id": self.next_id,
@@ -247,7 +247,7 @@ class Catalog(Struct, frozen=True, dict=True):
         }
 
     def to_json(self) -> str:
-        """Give the canonical compiled form as text: sorted keys, no needless space."""
+        """Return the canonical compiled form as text: sorted keys, no needless space."""
         return _canonical(self.to_dict())
 
     @staticmethod

@@ -1,7 +1,7 @@
 """Schema text → catalog: the stages in order.
 
-`check_schema` never raises on bad text and is what `lint` uses; `compile_schema` gives the catalog
-or raises one error with everything that is wrong.
+`check_schema` never raises on bad text and is what `lint` uses; `compile_schema` returns the
+catalog or raises one error with everything that is wrong.
 """
 
 from __future__ import annotations

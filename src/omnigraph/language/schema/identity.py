@@ -1,6 +1,6 @@
 """Checked types → catalog: giving every type and property its stable identity.
 
-One counter mints type ids, incarnations and property ids and never gives a number twice. A type
+One counter mints type ids, incarnations and property ids and never uses a number twice. A type
 or property keeps its numbers as long as its name stays or `@rename_from` says where it came from;
 dropped and declared anew, it gets new ones.
 """

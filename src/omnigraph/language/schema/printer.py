@@ -106,7 +106,7 @@ def _members(table: TableType, interfaces: list[Interface]) -> list[str]:
 
 
 def _asked(interfaces: Iterable[Interface], flag: str, name: str) -> bool:
-    """True when an interface gives its property this flag."""
+    """True when an interface declares its property with this flag."""
     wanted = Annotation(flag)
     declarations = (i.properties[name] for i in interfaces if name in i.properties)
     return any(wanted in p.annotations for p in declarations)
