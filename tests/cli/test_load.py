@@ -280,7 +280,7 @@ def test_what_files_say_sends_no_codes_to_a_terminal(run: Run, graph: Graph):
         (("g.omni", "-", "a.jsonl"), "stdin (-) is loaded alone"),
         (("g.omni", "-", "--format", "csv"), "Pass --type TYPE"),
         (("g.omni", "a.jsonl", "--column", "name"), "not of the form FILE_COLUMN=PROPERTY"),
-        (("g.omni", "a.jsonl", "--column", "a=b", "--column", "a=c"), "given twice"),
+        (("g.omni", "a.jsonl", "--column", "a=b", "--column", "a=c"), "duplicate column"),
         (("g.omni", "a.jsonl", "--mode", "replace"), "'replace' is not one of"),
         (("g.omni", "a.jsonl", "--max-errors", "-1"), "max_errors is 0 or more"),
         (("g.omni", "a.jsonl", "--engine", "local", "--master", "x"), "--master is where Spark"),

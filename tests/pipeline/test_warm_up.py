@@ -79,7 +79,7 @@ def files(place: Path, folder: str) -> list[Path]:
 def test_a_new_process_reads_what_a_load_has_left(
     mode: Any, indexes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.graph._WORTH_INDEXES", 1)
+    monkeypatch.setattr("omnigraph.graph.writes._WORTH_INDEXES", 1)
     with init(tmp_path / "g", SCHEMA) as graph:
         graph.load(rows(range(1, 3), [(2, 1)]))
         keys, pairs = range(1, 4), [*PAIRS, (2, 1)]
@@ -107,7 +107,7 @@ def test_a_load_on_spark_leaves_it_too(
 def test_there_is_one_file_of_the_version_that_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.graph._WORTH_INDEXES", 1)
+    monkeypatch.setattr("omnigraph.graph.writes._WORTH_INDEXES", 1)
     with init(tmp_path / "g", SCHEMA) as graph:
         graph.load(rows(range(1, 4), PAIRS))
         source = Source(graph._repository, graph.snapshot()._state, graph._caches)
