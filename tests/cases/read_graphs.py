@@ -24,7 +24,6 @@ from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.types import STRING, ValueType
 from omnigraph.language.values import coerce
 from omnigraph.query import budget
-from omnigraph.query.search import postings, reading, texts
 from omnigraph.query.tables import policy
 from omnigraph.storage import cache_files
 from omnigraph.storage.tables import StagedWrite, Tables, TableSnapshot
@@ -398,8 +397,7 @@ def limits(way: str) -> Iterator[None]:
         if way.endswith("rows_one_by_one"):
             # Only all rows together are read as columns: no table is small, none asked for often.
             _set(patch, policy, ROWS_PER_ROW_READ=1, SMALL_TABLE_ROWS=0, LARGE_TABLE_ROWS=0)
-            _set(patch, reading, _FEW=1, _SMALL=1)
-            _set(patch, postings, _MOST=-1)
+            _set(patch, policy, READ_ALONE_PART=1, SMALL_SEARCHED_ROWS=1, POSTINGS_BYTES=-1)
             _set(patch, policy, COUNTED_PART=0)
         if way == "small_blocks":
             few = {"BLOCK_ROWS": 3, "_LEAST_ROWS": 3, "_LONG": 2, "_SORTED_ROW_BYTES": 1 << 40}
@@ -411,7 +409,7 @@ def limits(way: str) -> Iterator[None]:
         if way in ("columns_by_value", "cached_columns"):
             # Columns are kept as numbers of their values, and in order, from the first time on.
             _set(patch, policy, OFTEN=0, SOUGHT_OFTEN=0, REPEATED=0)
-            _set(patch, texts, _HITS_PER_TEXT=1e-9)
+            _set(patch, policy, HITS_PER_TEXT=1e-9)
         yield
 
 

@@ -219,6 +219,6 @@ def test_lookups_are_the_same_before_and_after_a_column_is_kept(
     for number in range(12):
         found = graph.query(text, params={"k": number * 2000})
         assert found.to_rows() == [{"e": True, "t": f"t{number * 2000}"}]
-    image = next(iter(graph._caches._columns.values()))
+    columns = next(iter(graph._caches._columns.values()))
     # Numbers are kept after a while, and texts if they are not large.
-    assert image.has(["k"]) and image.has(["text"]) is not large
+    assert columns.has(["k"]) and columns.has(["text"]) is not large

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.query.search import postings, tokenizer
 from omnigraph.query.search.postings import Corpus, Postings, build_postings, postings_for
 from omnigraph.query.search.sorted_sets import among, common, union
 from omnigraph.query.search.spellings import Spellings
 from omnigraph.query.search.text_query import TextQuery
 from omnigraph.query.search.tokenizer import lengths
+from omnigraph.query.tables import policy
 from tests.query.search_reference import distance, is_term, matches, tokens_in
 
 #: Words, stop words, marks, characters without spaces, pieces of several words or of none, and such
@@ -118,8 +118,8 @@ def compare(built: Built, text: str) -> None:
 @given(TEXTS, st.sampled_from(QUERIES), st.text(max_size=8), st.randoms(use_true_random=False))
 def test_random_texts(texts, query, other, chance):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokenizer, "_BYTES", 40)
-        patch.setattr(postings, "_NUMBERS", 3)
+        patch.setattr(policy, "SPLIT_BYTES", 40)
+        patch.setattr(policy, "COUNTED_AT_ONCE", 3)
         result = built(texts, chance)
         compare(result, query)
         compare(result, other)
@@ -153,7 +153,7 @@ def test_a_word_that_is_often_in_one_text_and_one_that_is_far_behind():
 
 
 def test_too_many_words_give_no_postings(monkeypatch):
-    monkeypatch.setattr(postings, "_MOST", 4000)
+    monkeypatch.setattr(policy, "POSTINGS_BYTES", 4000)
     read = 0
 
     def parts():

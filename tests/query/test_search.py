@@ -22,7 +22,7 @@ from omnigraph.errors import UsageError
 from omnigraph.graph import Graph, init
 from omnigraph.language.schema.arrow import table_schema
 from omnigraph.maintenance.indexes import IndexChange
-from omnigraph.query.search import postings, reading, texts, tokenizer, vectors
+from omnigraph.query.search import postings, texts, vectors
 from omnigraph.query.search.texts import TextColumn, Texts
 from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import TableColumns
@@ -267,7 +267,7 @@ def compare(graph: Graph, type: str) -> None:
     assert close(ask(graph, f"{match} }} {tail}", v=vector), [(id, s) for s, id in near[:9]])
 
 
-def last_image(graph: Graph) -> TableColumns:
+def last_columns(graph: Graph) -> TableColumns:
     """What queries have left of the table that was used last."""
     return list(graph._caches._columns.values())[-1]
 
@@ -275,7 +275,7 @@ def last_image(graph: Graph) -> TableColumns:
 def force(monkeypatch: pytest.MonkeyPatch, kept: bool) -> None:
     """Make postings for every search, or for none."""
     if kept:
-        monkeypatch.setattr(texts, "_HITS_PER_TEXT", 1e-9)
+        monkeypatch.setattr(policy, "HITS_PER_TEXT", 1e-9)
     else:
         monkeypatch.setattr(Texts, "_build", lambda *_: None)
 
@@ -290,7 +290,7 @@ def test_answers_do_not_depend_on_indexes(graph, seed, indexed, kept, monkeypatc
     if indexed:
         build_indexes(graph, "Doc")
     compare(graph, "Doc")
-    assert (last_image(graph).kept(TextColumn, "body").postings is not None) is kept
+    assert (last_columns(graph).kept(TextColumn, "body").postings is not None) is kept
     graph.write_batches({"Doc": ("append", some_rows(rng, "Doc", range(25, 32)))})
     graph.write_batches({"Doc": ("merge", some_rows(rng, "Doc", range(4, 9)))})
     compare(graph, "Doc")
@@ -308,12 +308,12 @@ def test_answers_do_not_depend_on_indexes(graph, seed, indexed, kept, monkeypatc
 @pytest.mark.parametrize("indexed", [False, True], ids=["plain", "indexed"])
 def test_large_tables_are_searched_in_the_same_way(graph, indexed, kept, monkeypatch):
     force(monkeypatch, kept)
-    monkeypatch.setattr(reading, "_SMALL", 7)
+    monkeypatch.setattr(policy, "SMALL_SEARCHED_ROWS", 7)
     monkeypatch.setattr(policy, "SMALL_TABLE_ROWS", 7)
-    monkeypatch.setattr(tokenizer, "_BYTES", 60)
-    monkeypatch.setattr(vectors, "_NUMBERS", 10)
+    monkeypatch.setattr(policy, "SPLIT_BYTES", 60)
+    monkeypatch.setattr(policy, "COMPARED_AT_ONCE", 10)
     if not kept:
-        monkeypatch.setattr(vectors, "_MOST", 0)
+        monkeypatch.setattr(policy, "VECTOR_BYTES", 0)
     rng = random.Random(9)
     graph.write_batches({"Doc": ("append", some_rows(rng, "Doc", range(40)))})
     if indexed:
@@ -322,7 +322,7 @@ def test_large_tables_are_searched_in_the_same_way(graph, indexed, kept, monkeyp
         build_indexes(graph, "Doc")
     compare(graph, "Doc")
     compare(graph, "Doc")
-    assert last_image(graph).has(["vec"]) is kept
+    assert last_columns(graph).has(["vec"]) is kept
     assert ids(graph, '$d.id = "d3" search($d.body, "fox cat run dog")') in ([], ["d3"])
 
 
@@ -332,12 +332,12 @@ def test_large_tables_are_searched_in_the_same_way(graph, indexed, kept, monkeyp
 def test_postings_are_made_when_many_texts_are_looked_at(graph):
     docs(graph, *(f"fox {n}" if n % 2 else f"dog {n}" for n in range(64)))
     assert ids(graph, '$d.id = "d3" search($d.body, "fox")') == ["d3"]
-    known = last_image(graph).kept(TextColumn, "body")
+    known = last_columns(graph).kept(TextColumn, "body")
     assert known.postings is None
-    before = last_image(graph).bytes
+    before = last_columns(graph).bytes
     assert len(ids(graph, 'search($d.body, "fox")')) == 32
     assert known.postings is not None
-    assert last_image(graph).bytes >= before + known.postings.bytes
+    assert last_columns(graph).bytes >= before + known.postings.bytes
 
 
 def test_an_index_finds_rows_until_it_has_found_many(graph):
@@ -346,7 +346,7 @@ def test_an_index_finds_rows_until_it_has_found_many(graph):
     made = []
     for _ in range(66):
         assert len(ids(graph, 'search($d.body, "fox")')) == 8
-        made.append(last_image(graph).kept(TextColumn, "body").postings is not None)
+        made.append(last_columns(graph).kept(TextColumn, "body").postings is not None)
     assert made == [False] * 63 + [True] * 3
 
 

@@ -16,10 +16,10 @@ import pytest
 from omnigraph.graph import Graph, init
 from omnigraph.graph import open as open_graph
 from omnigraph.maintenance.indexes import ensure_indices
-from omnigraph.query.search import texts
 from omnigraph.query.search.text_index import TextIndex
 from omnigraph.query.search.text_query import TextQuery
 from omnigraph.query.search.texts import Texts
+from omnigraph.query.tables import policy
 from tests.query.search_reference import bm25, matches, tokens_in
 
 SCHEMA = "node Doc { key: String @key  body: String? @index }"
@@ -117,7 +117,7 @@ def ask_everything(
     for way in ("reading", "index", "postings"):
         with monkeypatch.context() as patch, open_graph(place) as graph:
             if way == "postings":
-                patch.setattr(texts, "_HITS_PER_TEXT", 1e-9)
+                patch.setattr(policy, "HITS_PER_TEXT", 1e-9)
             else:
                 patch.setattr(Texts, "_build", lambda *_: None)
                 patch.setattr(TextIndex, "hits", counted)

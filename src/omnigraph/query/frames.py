@@ -58,10 +58,10 @@ class Frame(Struct, frozen=True):
         self, name: str, positions: Positions, kinds: npt.NDArray[np.int8] | None = None
     ) -> Frame:
         """The same rows with one more variable."""
-        kept = dict(self.kinds)
+        all_kinds = dict(self.kinds)
         if kinds is not None:
-            kept[name] = kinds
-        return Frame(self.count, {**self.columns, name: positions}, kept, self.weights)
+            all_kinds[name] = kinds
+        return Frame(self.count, {**self.columns, name: positions}, all_kinds, self.weights)
 
     def weighted(self, weights: npt.NDArray[np.int64]) -> Frame:
         """The same rows, each standing for more matches."""

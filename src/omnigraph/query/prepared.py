@@ -72,7 +72,7 @@ def prepare(plan: ReadPlan, source: Source) -> Prepared:
     planner = Planner(source)
     needed = _needed(plan, [] if plan.grouped else order)
     steps = planner.plan(plan.pattern, frozenset(), needed, counted=plan.grouped)
-    # Rows in an order are told apart by all their variables.
+    # Ties of an order are broken by all variables.
     everything = bool(plan.order) and not (plan.grouped or plan.distinct)
     distances = distances_in(order)
     return Prepared(

@@ -6,8 +6,7 @@ files for those of others, which are written after the answer.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -60,16 +59,20 @@ def run_query(read: Read) -> QueryResult:
     """Run a query, and return the whole answer.
 
     Raises:
-        NotFound: The tables are not there any more.
+        NotFound: The tables were removed by a cleanup.
         UsageError: A value does not fit into its type.
         ResourceLimit: It would take more time or memory than it may.
     """
     source = _resolved(read)
-    with _cached(source), confirmed(read.repository, read.revision):
-        prepared = read.caches.plans.get(read.plan, source)
-        table = _looked_up(read, prepared, source)
-        if table is None:
-            table = _execution(read, prepared, source).table()
+    try:
+        with confirmed(read.repository, read.revision):
+            prepared = read.caches.plans.get(read.plan, source)
+            table = _looked_up(read, prepared, source)
+            if table is None:
+                table = _execution(read, prepared, source).table()
+    finally:
+        source.release()
+    source.write_later()
     fields = read.query.fields
     if table.schema.types != [arrow_type(field.type) for field in fields]:
         table = table.cast(schema_of(fields))
@@ -91,10 +94,14 @@ def run_in_batches(read: Read, rows: int) -> QueryBatches:
 def _batches(read: Read, execution: Execution, rows: int) -> Generator[pa.RecordBatch]:
     # The time before the first batch is asked for is not the query's.
     read.budget.restart()
-    with _cached(execution.source), confirmed(read.repository, read.revision):
-        for batch in in_batches(execution.chunks(), schema_of(read.query.fields), rows):
-            with read.budget.paused():
-                yield batch
+    try:
+        with confirmed(read.repository, read.revision):
+            for batch in in_batches(execution.chunks(), schema_of(read.query.fields), rows):
+                with read.budget.paused():
+                    yield batch
+    finally:
+        execution.source.release()
+    execution.source.write_later()
 
 
 def explain_query(read: Read, analyze: bool) -> Explanation:
@@ -105,8 +112,10 @@ def explain_query(read: Read, analyze: bool) -> Explanation:
     execution = _execution(read, prepared, source)
     if analyze:
         measured = execution.context.measured
-        with _cached(source):
+        try:
             rows = execution.table().num_rows
+        finally:
+            source.release()
         answer = Measured(rows, measured.seconds)
         steps = explained(read.plan, prepared.steps, measured, answer)
     else:
@@ -127,13 +136,3 @@ def _looked_up(read: Read, prepared: Prepared, source: Source) -> pa.Table | Non
 
 def _execution(read: Read, prepared: Prepared, source: Source) -> Execution:
     return Execution(prepared, source, read.values, read.budget, embedder=read.caches.embedder)
-
-
-@contextmanager
-def _cached(source: Source) -> Iterator[None]:
-    """Leave what is worked out meanwhile to other queries, and after an answer also in files."""
-    try:
-        yield
-    finally:
-        source.release()
-    source.write_later()

@@ -117,7 +117,7 @@ class Extend(Struct, frozen=True, eq=False):
 
 
 class Without(Struct, frozen=True, eq=False):
-    """Drop the matches for which a pattern is found."""
+    """Drop the matches for which a pattern matches."""
 
     steps: tuple[Step, ...]
     outer: tuple[str, ...]

@@ -6,6 +6,8 @@ a variable that is bound to few nodes once for each node; the answer is the same
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,10 +18,16 @@ from omnigraph.language.query.expressions import Checked
 from omnigraph.query.computed import is_computed
 from omnigraph.query.frames import Frame
 from omnigraph.query.operators.context import Context
+from omnigraph.query.steps import Where
 from omnigraph.query.tables.columns import Coded
 from omnigraph.query.values import Values, properties_in
 
 Flags = npt.NDArray[np.bool_]
+
+
+def where(context: Context, step: Where, stream: Iterator[Frame]) -> Iterator[Frame]:
+    """Keep the matches for which the condition of a step is true."""
+    return (keep_matching(context, frame, (step.condition,)) for frame in stream)
 
 
 def keep_matching(context: Context, frame: Frame, conditions: tuple[Checked, ...]) -> Frame:

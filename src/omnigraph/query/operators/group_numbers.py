@@ -36,7 +36,7 @@ class Numbering:
         self._known: pa.Array | None = None
 
     def numbers(self, column: pa.Array) -> Ints:
-        """The numbers of some values. Null is a value, and lists are told apart by their texts."""
+        """The numbers of some values. Null is a value, and lists are compared by their texts."""
         if pa.types.is_nested(column.type):
             texts = [None if value is None else repr(value) for value in column.to_pylist()]
             column = pa.array(texts, pa.utf8())
@@ -176,7 +176,7 @@ class KeyNumbers(Struct):
 
 
 def _all_differ(numbers: Ints) -> bool:
-    """True when no number is there twice; they are positions, so none is very large."""
+    """True when all numbers differ; they are positions, so none is very large."""
     if len(numbers) < 2 or bool((numbers[1:] > numbers[:-1]).all()):
         return True
     return int(np.bincount(numbers).max()) == 1

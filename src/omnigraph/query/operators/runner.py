@@ -7,13 +7,15 @@ checked.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Any
 
 from omnigraph.query.budget import Budget
 from omnigraph.query.frames import Frame, concat
 from omnigraph.query.measurements import Measured
 from omnigraph.query.operators.context import Context
-from omnigraph.query.operators.filter import keep_matching
+from omnigraph.query.operators.filter import where
 from omnigraph.query.operators.scan import scan
 from omnigraph.query.steps import (
     Enumerate,
@@ -28,12 +30,14 @@ from omnigraph.query.steps import (
     Without,
 )
 
+Operator = Callable[[Context, Any, Iterator[Frame]], Iterator[Frame]]
+
 
 def run_steps(context: Context, steps: Iterable[Step], start: Frame) -> Iterator[Frame]:
     """Run steps on a block of matches."""
     stream: Iterator[Frame] = iter([start])
     for step in steps:
-        stream = _measured(context, step, _apply(context, step, stream))
+        stream = _measured(context, step, _operator(type(step))(context, step, stream))
     return stream
 
 
@@ -51,40 +55,41 @@ def _measured(context: Context, step: Step, stream: Iterator[Frame]) -> Iterator
             yield context.only_live(step, frame)
 
 
-def _apply(context: Context, step: Step, stream: Iterator[Frame]) -> Iterator[Frame]:
-    match step:
-        case Scan():
-            return scan(context, step, stream)
-        case Where():
-            return (keep_matching(context, frame, (step.condition,)) for frame in stream)
-        case Expand():
-            from omnigraph.query.operators.expand import expand
+@cache
+def _operator(kind: type[Step]) -> Operator:
+    """What runs the steps of a kind; imported once, when the first of them is run."""
+    if kind is Scan:
+        return scan
+    if kind is Where:
+        return where
+    if kind is Expand:
+        from omnigraph.query.operators.expand import expand
 
-            return expand(context, step, stream)
-        case Weigh():
-            from omnigraph.query.operators.weigh import weigh
+        return expand
+    if kind is Weigh:
+        from omnigraph.query.operators.weigh import weigh
 
-            return weigh(context, step, stream)
-        case Probe():
-            from omnigraph.query.operators.probe import probe
+        return weigh
+    if kind is Probe:
+        from omnigraph.query.operators.probe import probe
 
-            return probe(context, step, stream)
-        case Exists():
-            from omnigraph.query.operators.exists import exists
+        return probe
+    if kind is Exists:
+        from omnigraph.query.operators.exists import exists
 
-            return exists(context, step, stream)
-        case Extend():
-            from omnigraph.query.operators.extend import extend
+        return exists
+    if kind is Extend:
+        from omnigraph.query.operators.extend import extend
 
-            return extend(context, step, stream)
-        case Without():
-            from omnigraph.query.operators.without import without
+        return extend
+    if kind is Without:
+        from omnigraph.query.operators.without import without
 
-            return without(context, step, stream)
-        case Enumerate():
-            from omnigraph.query.operators.enumerate import enumerate_edges
+        return without
+    assert kind is Enumerate
+    from omnigraph.query.operators.enumerate import enumerate_edges
 
-            return enumerate_edges(context, step, stream)
+    return enumerate_edges
 
 
 def gathered(stream: Iterable[Frame], budget: Budget, operator: str) -> Frame | None:

@@ -1,4 +1,4 @@
-"""Without: drops the matches for which a pattern is found; it binds nothing."""
+"""Without: drops the matches for which a pattern matches; it binds nothing."""
 
 from __future__ import annotations
 

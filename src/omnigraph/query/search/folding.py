@@ -36,12 +36,12 @@ _UNSPACED = re.compile(
 
 def runs(text: str) -> list[str]:
     """What stands between separators: letters and digits, with marks behind them."""
-    kept = []
+    chars = []
     inside = False
     for char in text:
         inside = char.isalnum() or (inside and _is_mark(char))
-        kept.append(char if inside else " ")
-    return "".join(kept).split()
+        chars.append(char if inside else " ")
+    return "".join(chars).split()
 
 
 def _is_mark(char: str) -> bool:

@@ -30,17 +30,11 @@ from omnigraph.query.search.tokenizer import (
     located,
     tokens_of_pieces,
 )
+from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import Positions
 
 Whole = npt.NDArray[Any]
 
-#: Columns whose postings would have more bytes are searched without them: this is a quarter of
-#: what an open graph keeps, and about 30 million words.
-_MOST = 256 << 20
-#: What a different token needs beside its rows, about: its text, and its place in a dictionary.
-_TOKEN = 160
-#: How many counts of terms in rows are computed at a time.
-_NUMBERS = 1 << 22
 _NONE = np.zeros(0, np.int32)
 
 
@@ -81,7 +75,7 @@ class Postings:
         self._firsts = ends[starts]
         arrays = (starts, rows, counts, places, self._firsts)
         self.bytes = sum(array.nbytes for array in arrays) + self._spellings.bytes
-        self.bytes += _TOKEN * len(numbers)
+        self.bytes += policy.TOKEN_BYTES * len(numbers)
 
     def matching(self, query: TextQuery) -> Positions:
         """The rows that match."""
@@ -107,7 +101,7 @@ class Postings:
         terms = [self._occurrences(numbers) for numbers in self._terms(query)]
         shared = [common(positions, rows) for rows, _ in terms]
         some = union([mine for mine, _ in shared])
-        step = max(1, _NUMBERS // len(terms))
+        step = max(1, policy.COUNTED_AT_ONCE // len(terms))
         for start in range(0, len(some), step):
             block = some[start : start + step]
             counts = np.zeros((len(block), len(terms)), np.int64)
@@ -237,7 +231,7 @@ class _Builder(Struct):
 
     def needed(self, total: int) -> float:
         """How many bytes so many texts need, as far as is known."""
-        return self.bytes * (total / max(self.texts, 1)) + _TOKEN * len(self.numbers)
+        return self.bytes * (total / max(self.texts, 1)) + policy.TOKEN_BYTES * len(self.numbers)
 
     def finished(self) -> Postings:
         """The postings of all texts that were added."""
@@ -308,7 +302,7 @@ def build_postings(
             mine = slice(first, first + len(part))
             counts = builder.add(positions[mine], part)
             lengths[positions[mine]] = np.where(is_text[mine], counts, -1)
-            if builder.needed(total) > _MOST:
+            if builder.needed(total) > policy.POSTINGS_BYTES:
                 return None
     return builder.finished(), Corpus.of(lengths)
 
@@ -330,7 +324,7 @@ def postings_for(query: TextQuery, texts: Iterable[tuple[Positions, pa.Array]]) 
 def _sorted(tokens: Located, first: int) -> _Block:
     """Tokens in the order of their numbers, and in the order of texts and places for each."""
     bits = len(tokens.numbers).bit_length()
-    # No key is there twice, so this is faster than a stable order of the numbers.
+    # All keys differ, so this is faster than a stable order of the numbers.
     keys = tokens.numbers << bits | np.arange(len(tokens.numbers))
     keys.sort()
     at = keys & ((1 << bits) - 1)

@@ -12,13 +12,11 @@ from msgspec import Struct, field
 
 from omnigraph.query.operators.ranks import ranks
 from omnigraph.query.source import Source
+from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import Positions, TableColumns
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-
-#: The ids of a table are put in order once and for all when this part of them is needed.
-_PART = 8
 
 
 class _Ids(Struct):
@@ -59,8 +57,8 @@ def _untied(
     positions = np.concatenate([mine for mine, _ in scores.values()])[rows]
     if len(scores) == 1:
         (type,) = scores
-        image = source.columns(type)
-        places = _places(image, positions)
+        columns = source.columns(type)
+        places = _places(columns, positions)
         return rows[np.argsort(groups * (int(places.max()) + 1) + places)]
     ends = np.cumsum([len(mine) for mine, _ in scores.values()])
     kinds = np.searchsorted(ends, rows, "right")
@@ -74,13 +72,13 @@ def _untied(
     return rows[np.lexsort([kinds, places, groups])]
 
 
-def _places(image: TableColumns, positions: Positions) -> Ints:
+def _places(columns: TableColumns, positions: Positions) -> Ints:
     """Numbers that order rows like their ids do."""
-    known = image.kept(_Ids, "id")
-    if known.places is None and len(positions) * _PART < image.rows:
-        return ranks(image.fetch(positions, ["id"])["id"], False).astype(np.int64)
+    known = columns.kept(_Ids, "id")
+    if known.places is None and len(positions) * policy.RANKED_PART < columns.rows:
+        return ranks(columns.fetch(positions, ["id"])["id"], False).astype(np.int64)
     with known.guard:
         if known.places is None:
-            known.places = ranks(image.columns(["id"])["id"], False).astype(np.int32)
-            image.grow(known.places.nbytes)
+            known.places = ranks(columns.columns(["id"])["id"], False).astype(np.int32)
+            columns.grow(known.places.nbytes)
     return known.places[positions].astype(np.int64)

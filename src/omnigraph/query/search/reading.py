@@ -8,33 +8,29 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.compute.arrays import as_arrow, as_numpy
+from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import Positions, TableColumns
 from omnigraph.storage.table_ref import ROW_ID
-
-#: Rows are looked at by themselves when they are fewer than this part of all.
-_FEW = 8
-#: Tables of up to this many rows are kept in memory.
-_SMALL = 20_000
 
 
 def is_few(count: int, total: int) -> bool:
     """True when so many rows are read by themselves, and not with all others."""
-    return count * _FEW < total
+    return count * policy.READ_ALONE_PART < total
 
 
-def is_small(image: TableColumns) -> bool:
-    """True when all columns of a table are kept in memory."""
-    return image.rows <= _SMALL
+def is_small(columns: TableColumns) -> bool:
+    """True when all columns of a table stay in memory."""
+    return columns.rows <= policy.SMALL_SEARCHED_ROWS
 
 
 def read(
-    image: TableColumns, column: str, positions: Positions | None = None
+    columns: TableColumns, column: str, positions: Positions | None = None
 ) -> Iterator[tuple[Positions, pa.Array]]:
     """Values of some rows, or of all, in blocks, with the positions."""
-    many = positions is None or not is_few(len(positions), image.rows)
-    if many and not is_small(image) and not image.has([column]):
-        # The whole column is needed, but does not have to be kept.
-        for batch in image.snapshot.batches([column], places=True):
+    many = positions is None or not is_few(len(positions), columns.rows)
+    if many and not is_small(columns) and not columns.has([column]):
+        # The whole column is needed, but does not have to stay in memory.
+        for batch in columns.snapshot.batches([column], places=True):
             rows = as_numpy(batch[ROW_ID]).astype(np.int64)
             if positions is None:
                 yield rows, batch[column]
@@ -43,7 +39,7 @@ def read(
                 yield rows[wanted], batch[column].filter(as_arrow(wanted))
         return
     if positions is None:
-        positions = image.positions()
-    for start in range(0, len(positions), _SMALL):
-        part = positions[start : start + _SMALL]
-        yield part, image.fetch(part, [column])[column]
+        positions = columns.positions()
+    for start in range(0, len(positions), policy.SMALL_SEARCHED_ROWS):
+        part = positions[start : start + policy.SMALL_SEARCHED_ROWS]
+        yield part, columns.fetch(part, [column])[column]

@@ -44,13 +44,13 @@ class Searches(Struct, dict=True):
     """The search functions of one query."""
 
     source: Source
-    given: Bindings
+    parameters: Bindings
     calls: Mapping[str, SearchCall]
     embedder: GetEmbedder | None = None
     #: What is known about each search, by name and type.
     _text_searches: dict[tuple[str, str], TextSearch] = field(default_factory=dict)
     _nearness: dict[tuple[str, str], Nearness] = field(default_factory=dict)
-    #: The vectors of the texts that `nearest` was given, by text and size.
+    #: The vectors of the texts of `nearest`, by text and size.
     _vectors: dict[tuple[str, int], Floats] = field(default_factory=dict)
     #: Per name and type the positions that were asked for last, and their values.
     _last: dict[tuple[str, str], tuple[Positions, npt.NDArray[Any], Flags]] = field(
@@ -70,7 +70,7 @@ class Searches(Struct, dict=True):
         return any(isinstance(call, Share) for call in self.calls.values())
 
     def check(self, types: Mapping[str, tuple[str, ...]], seconds: float | None = None) -> None:
-        """Check what is searched for, and embed the texts that `nearest` was given.
+        """Check what is searched for, and embed the texts of `nearest`.
 
         Args:
             types: The types of each variable.
@@ -84,11 +84,11 @@ class Searches(Struct, dict=True):
         for call in self.calls.values():
             match call:
                 case TextMatch(edits=edits) if edits is not None:
-                    _whole(edits, self.given, "the edit distance", 0, 2)
+                    _whole(edits, self.parameters, "the edit distance", 0, 2)
                 case Share():
-                    _whole(call.k, self.given, "`k` of rrf", 1, 1_000_000)
+                    _whole(call.k, self.parameters, "`k` of rrf", 1, 1_000_000)
                 case Rank(function="nearest"):
-                    text = value(call.query, self.given)
+                    text = value(call.query, self.parameters)
                     if isinstance(text, str):
                         self._check_text(call, text, types[call.property.variable])
                         texts.setdefault(_size(call), []).append(text)
@@ -176,7 +176,7 @@ class Searches(Struct, dict=True):
             # A text without any of the words, and a node without a vector, has no rank.
             has_rank = ~is_null & (score > 0) if better_high else ~is_null
             scores[type] = positions[has_rank], (-score if better_high else score)[has_rank]
-        k = _whole(call.k, self.given, "`k` of rrf", 1, 1_000_000)
+        k = _whole(call.k, self.parameters, "`k` of rrf", 1, 1_000_000)
         for type, places in ranked(self.source, scores).items():
             self._shares[name, type] = scores[type][0], 1 / (k + places)
 
@@ -184,13 +184,13 @@ class Searches(Struct, dict=True):
 
     def _text(self, name: str, call: TextMatch | Rank, type: str) -> TextSearch | None:
         """What is known about a text search; None when there is no text to look for."""
-        wanted = value(call.query, self.given)
+        wanted = value(call.query, self.parameters)
         if wanted is None:
             return None
         if (name, type) not in self._text_searches:
             edits = 1
             if isinstance(call, TextMatch) and call.edits is not None:
-                edits = _whole(call.edits, self.given, "the edit distance", 0, 2)
+                edits = _whole(call.edits, self.parameters, "the edit distance", 0, 2)
             column = call.property.property
             mode = _MODES.get(call.function, "any")
             search = self._texts.search(type, column, str(wanted), mode, edits)
@@ -216,7 +216,7 @@ class Searches(Struct, dict=True):
 
     def _distances(self, name: str, call: Rank, type: str, positions: Positions) -> Floats:
         """Cosine distances; not a number where there is no vector."""
-        wanted = value(call.query, self.given)
+        wanted = value(call.query, self.parameters)
         if wanted is None:
             return np.full(len(positions), np.nan)
         if (name, type) not in self._nearness:
@@ -224,8 +224,8 @@ class Searches(Struct, dict=True):
                 vector = self._vectors[wanted, _size(call)]
             else:
                 vector = np.asarray(wanted, np.float64)
-            image = self.source.columns(type)
-            self._nearness[name, type] = Nearness(image, call.property.property, vector)
+            columns = self.source.columns(type)
+            self._nearness[name, type] = Nearness(columns, call.property.property, vector)
         return self._nearness[name, type].at(positions)
 
 
@@ -244,8 +244,8 @@ def _looked_up(positions: Positions, values: Floats, wanted: Positions) -> Float
     return known
 
 
-def _whole(expression: Checked, given: Bindings, what: str, low: int, high: int) -> int:
-    number = value(expression, given)
+def _whole(expression: Checked, parameters: Bindings, what: str, low: int, high: int) -> int:
+    number = value(expression, parameters)
     if not isinstance(number, int) or not low <= number <= high:
         raise UsageError(f"{what} is a whole number from {low} to {high}, not {number}")
     return number

@@ -12,11 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from omnigraph.compute.arrays import distinct
+from omnigraph.query.tables import policy
 
 Ints = npt.NDArray[np.int64]
-
-#: A table is used when it has at most this many places for each number of the set.
-_DENSE = 8
 
 
 def union(sets: Sequence[npt.NDArray[Any]]) -> Ints:
@@ -28,7 +26,7 @@ def union(sets: Sequence[npt.NDArray[Any]]) -> Ints:
         return sets[0].astype(np.int64)
     first = min(int(numbers[0]) for numbers in sets)
     span = max(int(numbers[-1]) for numbers in sets) + 1 - first
-    if span > _DENSE * sum(map(len, sets)):
+    if span > policy.DENSE_SET * sum(map(len, sets)):
         return distinct(*sets).astype(np.int64)
     table = np.zeros(span, bool)
     for numbers in sets:
@@ -50,7 +48,7 @@ def common(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> tuple[Ints, Ints]
         # It has all of them.
         return right.astype(np.int64) - (int(right[0]) - begin), np.arange(len(right))
     span = int(right[-1]) - int(right[0]) + 1
-    if span <= _DENSE * len(right):
+    if span <= policy.DENSE_SET * len(right):
         table = np.full(span, -1, np.int64)
         table[left[begin:end] - left.dtype.type(right[0])] = np.arange(begin, end)
         at = table[right - right[0]]

@@ -23,6 +23,7 @@ from omnigraph.query.search.text_index import TextIndex
 from omnigraph.query.search.text_query import Mode, TextQuery
 from omnigraph.query.search.tokenizer import lengths
 from omnigraph.query.source import Source
+from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import Positions, TableColumns
 from omnigraph.storage.table_ref import ROW_ID
 
@@ -32,8 +33,6 @@ Ints = npt.NDArray[np.int64]
 
 #: How fast more of a word counts less, and how much long texts are held against them.
 _K1, _B = 1.2, 0.75
-#: How many rows an index finds in the time in which one text is read and split.
-_HITS_PER_TEXT = 8
 _NO_ROWS = np.zeros(0, np.int64)
 
 
@@ -100,7 +99,7 @@ class Texts:
                 search.index = index
                 search.certain = union([hits, matching]) if index.is_exact else matching
                 search.uncertain = _NO_ROWS if index.is_exact else hits
-                self._postings(search, len(hits) / _HITS_PER_TEXT)
+                self._postings(search, len(hits) / policy.HITS_PER_TEXT)
         return search
 
     def missing(self, type: str, column: str, positions: Positions) -> Flags:
@@ -110,15 +109,15 @@ class Texts:
         declared = table.columns.get(column)
         if declared is not None and not declared.nullable:
             return np.zeros(len(positions), bool)
-        image = self._source.columns(type)
-        known = image.kept(TextColumn, column)
+        columns = self._source.columns(type)
+        known = columns.kept(TextColumn, column)
         if known.corpus is not None:
             return known.corpus.lengths[positions] < 0
         with known.guard:
             if known.nulls is None:
-                rows = image.snapshot.read([], f"{quoted(column)} is null", places=True)
+                rows = columns.snapshot.read([], f"{quoted(column)} is null", places=True)
                 known.nulls = distinct(as_numpy(rows[ROW_ID]).astype(np.int64))
-                image.grow(known.nulls.nbytes)
+                columns.grow(known.nulls.nbytes)
         return among(positions, known.nulls)
 
     def matching(self, search: TextSearch, positions: Positions) -> Flags:
@@ -174,56 +173,56 @@ class Texts:
             search: The search.
             texts: How many texts are to be looked at otherwise.
         """
-        image = self._source.columns(search.type)
-        known = image.kept(TextColumn, search.column)
+        columns = self._source.columns(search.type)
+        known = columns.kept(TextColumn, search.column)
         known.effort += texts
-        if known.postings is None and not known.too_large and 0 < image.rows <= known.effort:
+        if known.postings is None and not known.too_large and 0 < columns.rows <= known.effort:
             with known.guard:
-                self._build(image, search.column, known)
+                self._build(columns, search.column, known)
         return known.postings
 
-    def _build(self, image: TableColumns, column: str, known: TextColumn) -> None:
+    def _build(self, columns: TableColumns, column: str, known: TextColumn) -> None:
         if known.postings is not None or known.too_large:
             return
-        built = build_postings(read(image, column), image.rows, image.size)
+        built = build_postings(read(columns, column), columns.rows, columns.size)
         if built is None:
             known.too_large = True
             return
         postings, corpus = built
         if known.corpus is None:
             known.corpus = corpus
-            image.grow(corpus.lengths.nbytes)
+            columns.grow(corpus.lengths.nbytes)
         known.postings = postings
-        image.grow(postings.bytes)
+        columns.grow(postings.bytes)
 
     def _postings_for_all(self, search: TextSearch, positions: Positions) -> Postings | None:
         """The postings for a score: all texts have to be counted once, so they cost little more."""
-        image = self._source.columns(search.type)
-        known = image.kept(TextColumn, search.column)
+        columns = self._source.columns(search.type)
+        known = columns.kept(TextColumn, search.column)
         if known.postings is not None:
             return known.postings
-        some = image.rows if search.uncertain is None else len(search.uncertain)
+        some = columns.rows if search.uncertain is None else len(search.uncertain)
         if search.index is not None and search.index.is_exact:
             some = int(among(positions, search.certain).sum())
-        first = known.corpus is None and not is_few(some, image.rows)
-        return self._postings(search, image.rows if first else some)
+        first = known.corpus is None and not is_few(some, columns.rows)
+        return self._postings(search, columns.rows if first else some)
 
     # --- without ---
 
     def _index(self, search: TextSearch) -> TextIndex | None:
         """The full-text index of a column, unless it can answer for too few rows."""
-        image = self._source.columns(search.type)
-        known = image.kept(TextColumn, search.column)
+        columns = self._source.columns(search.type)
+        known = columns.kept(TextColumn, search.column)
         with known.guard:
             if not known.knows_index:
                 index = TextIndex.of(self._source.table(search.type), search.column)
-                if index is not None and is_few(len(index.others), image.rows):
-                    texts = read(image, search.column, index.others)
-                    built = build_postings(texts, len(index.others), image.size)
+                if index is not None and is_few(len(index.others), columns.rows):
+                    texts = read(columns, search.column, index.others)
+                    built = build_postings(texts, len(index.others), columns.size)
                     if built is not None:
                         index.postings = built[0]
                         known.index = index
-                        image.grow(index.others.nbytes + index.postings.bytes)
+                        columns.grow(index.others.nbytes + index.postings.bytes)
                 known.knows_index = True
         return known.index
 
@@ -259,15 +258,15 @@ class Texts:
         return postings.counted(search.query, positions)
 
     def _corpus(self, search: TextSearch) -> Corpus:
-        image = self._source.columns(search.type)
-        known = image.kept(TextColumn, search.column)
+        columns = self._source.columns(search.type)
+        known = columns.kept(TextColumn, search.column)
         if known.corpus is None:
             with known.guard:
                 if known.corpus is None:
-                    by_position = np.full(image.size, -1, np.int32)
-                    for rows, texts in read(image, search.column):
+                    by_position = np.full(columns.size, -1, np.int32)
+                    for rows, texts in read(columns, search.column):
                         is_text = as_numpy(texts.is_valid())
                         by_position[rows] = np.where(is_text, lengths(texts), -1)
                     known.corpus = Corpus.of(by_position)
-                    image.grow(by_position.nbytes)
+                    columns.grow(by_position.nbytes)
         return known.corpus

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from omnigraph.compute.arrays import as_numpy, ranges, scalar
 from omnigraph.query.search.folding import by_script, folded, is_unspaced, runs
+from omnigraph.query.tables import policy
 from omnigraph.storage.stems import stems
 
 Ints = npt.NDArray[np.int64]
@@ -28,8 +29,6 @@ Tokens = tuple[str | None, ...]
 #: The same as numbers; below 0 for what is not looked for.
 Numbers = tuple[int, ...]
 
-#: How many bytes of texts are split at a time.
-_BYTES = 1 << 24
 #: Bytes of pieces, with ASCII letters in lower case, and a space for all that is between them.
 #: What is not ASCII is looked at by character, and once per piece.
 _SPACE = ord(" ")
@@ -125,7 +124,7 @@ def blocks(texts: pa.Array) -> Iterator[tuple[int, pa.Array]]:
     start = 0
     while start < len(texts):
         done = int(ends[start - 1]) if start else 0
-        stop = max(start + 1, int(np.searchsorted(ends, done + _BYTES, "right")))
+        stop = max(start + 1, int(np.searchsorted(ends, done + policy.SPLIT_BYTES, "right")))
         yield start, texts[start:stop]
         start = stop
 

@@ -13,15 +13,11 @@ from msgspec import Struct, field
 
 from omnigraph.compute.arrays import as_numpy
 from omnigraph.query.search.reading import is_few, is_small, read
+from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import Positions, TableColumns
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-
-#: How many bytes of vectors are kept in memory: a quarter of what an open graph keeps.
-_MOST = 256 << 20
-#: How many numbers of vectors are compared at a time, so that they stay near the processor.
-_NUMBERS = 1 << 16
 
 
 class Vectors(Struct, frozen=True):
@@ -72,48 +68,50 @@ class Vectors(Struct, frozen=True):
 
 
 class VectorColumn(Struct):
-    """The vectors of a column of one version of a table, once they are kept. Safe to share."""
+    """The vectors of a column of one version of a table, once they are in memory. Safe to share."""
 
     vectors: Vectors | None = None
     guard: threading.Lock = field(default_factory=threading.Lock)
 
-    def load(self, image: TableColumns, name: str, size: int) -> Vectors:
-        """The vectors by position, read when they are not there yet."""
+    def load(self, columns: TableColumns, name: str, size: int) -> Vectors:
+        """The vectors by position, read by the first who asks."""
         with self.guard:
             if self.vectors is None:
-                column = image.columns([name])[name]
+                column = columns.columns([name])[name]
                 self.vectors = Vectors.of(column, size)
-                image.grow(self.vectors.norms.nbytes + self.vectors.is_vector.nbytes)
+                columns.grow(self.vectors.norms.nbytes + self.vectors.is_vector.nbytes)
             return self.vectors
 
 
 class Nearness:
     """Distances of the vectors of a column to one, for one query."""
 
-    def __init__(self, image: TableColumns, column: str, vector: Floats) -> None:
-        self._image, self._column, self._vector = image, column, vector
+    def __init__(self, columns: TableColumns, column: str, vector: Floats) -> None:
+        self._columns, self._column, self._vector = columns, column, vector
         #: The distances by position, when all of them were asked for.
         self._whole: Floats | None = None
 
     def at(self, positions: Positions) -> Floats:
         """The distances of some rows, by ascending positions; not a number without a vector."""
-        image = self._image
+        columns = self._columns
         if not len(positions):
             return np.zeros(0)
         if self._whole is not None:
             return self._whole[positions]
-        few = is_few(len(positions), image.rows)
-        if image.has([self._column]) or (not few and image.keeps([self._column], _MOST)):
-            known = image.kept(VectorColumn, self._column)
-            vectors = known.load(image, self._column, len(self._vector))
+        few = is_few(len(positions), columns.rows)
+        if columns.has([self._column]) or (
+            not few and columns.keeps([self._column], policy.VECTOR_BYTES)
+        ):
+            known = columns.kept(VectorColumn, self._column)
+            vectors = known.load(columns, self._column, len(self._vector))
             return vectors.take(positions).distances(self._vector)
-        if few or is_small(image):
+        if few or is_small(columns):
             by_place = np.empty(len(positions))
-            for rows, vectors in read(image, self._column, positions):
+            for rows, vectors in read(columns, self._column, positions):
                 by_place[np.searchsorted(positions, rows)] = distances(vectors, self._vector)
             return by_place
-        self._whole = np.full(image.size, np.nan)
-        for rows, vectors in read(image, self._column):
+        self._whole = np.full(columns.size, np.nan)
+        for rows, vectors in read(columns, self._column):
             self._whole[rows] = distances(vectors, self._vector)
         return self._whole[positions]
 
@@ -125,7 +123,7 @@ def distances(vectors: pa.Array, vector: Floats) -> Floats:
 
 def _blocks(numbers: npt.NDArray[Any]) -> Iterator[tuple[slice, Floats]]:
     """Vectors in parts of bounded size, with more digits."""
-    step = max(1, _NUMBERS // numbers.shape[1])
+    step = max(1, policy.COMPARED_AT_ONCE // numbers.shape[1])
     for start in range(0, len(numbers), step):
         part = slice(start, start + step)
         # What lies behind a null may be no number.

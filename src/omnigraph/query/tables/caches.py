@@ -39,7 +39,7 @@ class Caches:
         epoch: int = 0,
     ) -> None:
         _hold_memory()
-        #: Where the graph is, if files can be kept there.
+        #: Where the graph is, if cache files can be written there.
         self._location = location if location is not None and location.is_local else None
         #: How often the graph's folder was replaced before: what was left then is of no use.
         self.epoch = epoch
@@ -73,10 +73,10 @@ class Caches:
             if known is not None:
                 self._columns.move_to_end(key)
                 return known
-        # Others do not wait while it is made.
-        made = make()
+        # Others do not wait while they are made.
+        new = make()
         with self._guard:
-            columns = self._columns.setdefault(key, made)
+            columns = self._columns.setdefault(key, new)
             versions = [known for known in self._columns if known.table == key.table]
             for old in versions[: -policy.VERSIONS_IN_MEMORY]:
                 self.memory.forget(self._columns.pop(old))

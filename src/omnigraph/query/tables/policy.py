@@ -112,8 +112,8 @@ SCAN_BLOCKS = 4
 #: So many pairs of a start and a visited node do walks hold at once, in blocks: about as much as a
 #: block of four variables.
 WALK_BLOCKS = 4
-#: Walks start from a block of matches divided by this: each may visit as many nodes before the
-#: walks have to be divided.
+#: Walks start from a block of matches divided by this: each may visit about as many nodes before
+#: the walks have to be divided.
 ROWS_PER_WALK = 256
 #: What hangs at fewer edges than this part of all is counted there alone; else it is counted for
 #: all nodes once, which is faster by edge.
@@ -140,8 +140,8 @@ RUNS_IN_MEMORY_PART = 2
 
 # --- returning ---
 
-#: Whether the answer is going to fit is asked when there are more rows than this: that takes a
-#: moment, and fewer fit into any budget.
+#: Whether the answer is going to fit is asked when there are more rows than this: the size of a
+#: smaller one is seen soon enough when it is returned.
 MANY_ANSWER_ROWS = 1 << 14
 #: How large the first chunk of an answer should be when it is known how long texts are, in bytes;
 #: they may differ. How many rows it has when it is not known, and of how many that is not asked.
@@ -155,3 +155,31 @@ CHUNK_PART = 32
 #: one that is too large is tried again with such a part of its rows.
 CHUNK_GROWTH = 4
 CHUNK_SHRINK = 16
+
+# --- searching ---
+
+#: Columns whose postings would have more bytes are searched without them, and columns of more bytes
+#: of vectors are read for each query: a quarter of the default of `cache_mib`, and about 30 million
+#: words.
+POSTINGS_BYTES = 256 << 20
+VECTOR_BYTES = 256 << 20
+#: What a different token takes beside its rows, about: its text, and its place in a dictionary.
+TOKEN_BYTES = 160
+#: How many counts of terms in rows are computed at once: 32 MiB.
+COUNTED_AT_ONCE = 1 << 22
+#: How many bytes of texts are split at once: this bounds the memory that splitting takes.
+SPLIT_BYTES = 1 << 24
+#: How many numbers of vectors are compared at once: they stay in the processor's cache.
+COMPARED_AT_ONCE = 1 << 16
+#: Rows are read by themselves when they are fewer than this part of all: texts are long, so that
+#: reading all of them for a few costs more than with other columns.
+READ_ALONE_PART = 8
+#: Columns of tables of up to this many rows stay in memory, and so many rows are read at once.
+SMALL_SEARCHED_ROWS = 20_000
+#: How many rows an index finds in the time in which one text is read and split.
+HITS_PER_TEXT = 8
+#: The ids of a table are put in order once and for all when this part of them is needed.
+RANKED_PART = 8
+#: A set of numbers is a table of flags when that has at most this many places for each of them:
+#: else making the table takes longer than looking for the numbers.
+DENSE_SET = 8

@@ -42,8 +42,8 @@ class SortedColumn:
     def find(self, value: int | str) -> npt.NDArray[np.int64]:
         """The positions of a value, ascending."""
         first, last = self._range(value)
-        found = self._order[first:last]
-        return found if last - first < 2 else np.sort(found)
+        positions = self._order[first:last]
+        return positions if last - first < 2 else np.sort(positions)
 
     def _range(self, value: int | str) -> tuple[int, int]:
         if self._numbers is None:
