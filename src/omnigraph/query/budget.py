@@ -2,6 +2,9 @@
 
 Operators ask before they keep rows, and run what takes long in a thread of its own. A budget that
 is used up is a clear error that names the operator; the process is never taken down.
+
+What several queries share, such as the columns of a table, knows no query. It runs what takes long
+with `run_long`, which finds the budget of the query that the thread is busy with.
 """
 
 from __future__ import annotations
@@ -10,10 +13,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from queue import SimpleQueue
 from typing import TypeVar
 
+import pyarrow as pa
 from msgspec import Struct, field
 
 from omnigraph.errors import ResourceLimit
@@ -43,6 +48,80 @@ _idle: list[_Worker] = []
 os.register_at_fork(after_in_child=_idle.clear)
 
 
+class _Running(threading.local):
+    """What a thread is busy with.
+
+    Attributes:
+        budget: That of the query; None without one.
+        is_apart: Another thread waits for this one, and looks after the budget.
+    """
+
+    budget: Budget | None = None
+    is_apart: bool = False
+
+
+_running = _Running()
+
+
+def run_long(operator: object, rows: int, function: Callable[[], Result]) -> Result:
+    """Run a computation that cannot be interrupted, within the budget of the present query.
+
+    Without a query it has no limits, but Ctrl-C interrupts the wait for it.
+
+    Args:
+        operator: Named in the message.
+        rows: How large it is.
+        function: The computation. It runs in another thread if it is large, so it takes the locks
+            that it needs by itself.
+
+    Raises:
+        ResourceLimit: The time is over.
+    """
+    if rows < _LONG or _running.is_apart:
+        return function()
+    budget = _running.budget
+    if budget is None:
+        if threading.current_thread() is not threading.main_thread():
+            # Nobody interrupts this thread.
+            return function()
+        budget = Budget()
+    result = budget.apart(operator, rows, function)
+    _give_memory_back()
+    return result
+
+
+def check_running(operator: object) -> None:
+    """Between two parts of a long computation: stop when its query is over.
+
+    Raises:
+        ResourceLimit: It is.
+    """
+    if _running.budget is not None:
+        _running.budget.check_time(operator)
+
+
+def _give_memory_back() -> None:
+    """Give the system back what was used on the way to something that stays.
+
+    The C library has no other way to return what threads of Lance have freed; where it has none at
+    all, nothing happens.
+    """
+    pa.default_memory_pool().release_unused()
+    trim = _trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _trim() -> Callable[[int], int] | None:
+    import ctypes
+
+    with suppress(OSError, TypeError):
+        trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        return trim
+    return None
+
+
 class _Worker:
     """A thread that computes one thing after the other."""
 
@@ -54,6 +133,7 @@ class _Worker:
         self._inbox.put(work)
 
     def _loop(self) -> None:
+        _running.is_apart = True
         while True:
             self._inbox.get()()
             _idle.append(self)
@@ -116,18 +196,20 @@ class Budget(Struct):
         Raises:
             ResourceLimit: The time is over.
         """
-        if rows < _LONG:
+        if rows < _LONG or _running.is_apart:
             return function()
         results: list[Result] = []
         errors: list[BaseException] = []
         done = threading.Event()
 
         def work() -> None:
+            _running.budget = self
             try:
                 results.append(function())
             except BaseException as error:
                 errors.append(error)
             finally:
+                _running.budget = None
                 done.set()
 
         _run(work)
@@ -140,6 +222,19 @@ class Budget(Struct):
         if errors:
             raise errors[0]
         return results[0]
+
+    def running(self, parts: Iterator[Result]) -> Iterator[Result]:
+        """The same parts; while one is made, `run_long` finds this budget."""
+        while True:
+            before = _running.budget
+            _running.budget = self
+            try:
+                part = next(parts)
+            except StopIteration:
+                return
+            finally:
+                _running.budget = before
+            yield part
 
     def restart(self) -> None:
         """Count the time from now on."""

@@ -239,10 +239,11 @@ class TableSnapshot:
         *,
         places: bool = False,
         fragments: Sequence[int] | None = None,
+        batch_rows: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Read in batches, for more rows than fit into memory; see `read`."""
+        """Read in batches of so many rows, for more than fit into memory; see `read`."""
         with table_errors(self.ref):
-            scanner = self._scanner(columns, where, None, places, None, fragments)
+            scanner = self._scanner(columns, where, None, places, batch_rows, fragments)
             yield from scanner.to_batches()
 
     def find(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from omnigraph.compute.arrays import as_arrow, as_numpy
+from omnigraph.query.budget import check_running, run_long
 from omnigraph.query.tables.columns import Positions, TableColumns
 from omnigraph.storage.table_ref import ROW_ID
 
@@ -15,6 +17,15 @@ from omnigraph.storage.table_ref import ROW_ID
 _FEW = 8
 #: Tables of up to this many rows are kept in memory.
 _SMALL = 20_000
+#: Splitting a text takes as long as computing with so many numbers.
+_NUMBERS_PER_TEXT = 64
+
+Result = TypeVar("Result")
+
+
+def run_long_on_texts(count: int, function: Callable[[], Result]) -> Result:
+    """Run what reads so many texts; see `run_long`."""
+    return run_long("read texts", count * _NUMBERS_PER_TEXT, function)
 
 
 def is_few(count: int, total: int) -> bool:
@@ -35,6 +46,7 @@ def read(
     if many and not is_small(image) and not image.has([column]):
         # The whole column is needed, but does not have to be kept.
         for batch in image.snapshot.batches([column], places=True):
+            check_running("search")
             rows = as_numpy(batch[ROW_ID]).astype(np.int64)
             if positions is None:
                 yield rows, batch[column]
@@ -45,5 +57,6 @@ def read(
     if positions is None:
         positions = image.positions()
     for start in range(0, len(positions), _SMALL):
+        check_running("search")
         part = positions[start : start + _SMALL]
         yield part, image.fetch(part, [column])[column]

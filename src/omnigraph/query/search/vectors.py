@@ -12,6 +12,7 @@ import pyarrow as pa
 from msgspec import Struct, field
 
 from omnigraph.compute.arrays import as_numpy
+from omnigraph.query.budget import run_long
 from omnigraph.query.search.reading import is_few, is_small, read
 from omnigraph.query.tables.columns import Positions, TableColumns
 
@@ -79,6 +80,11 @@ class VectorColumn(Struct):
 
     def load(self, image: TableColumns, name: str, size: int) -> Vectors:
         """The vectors by position, read when they are not there yet."""
+        if self.vectors is not None:
+            return self.vectors
+        return run_long("read vectors", image.rows * size, lambda: self._load(image, name, size))
+
+    def _load(self, image: TableColumns, name: str, size: int) -> Vectors:
         with self.guard:
             if self.vectors is None:
                 column = image.columns([name])[name]

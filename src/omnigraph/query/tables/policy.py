@@ -26,6 +26,11 @@ SOUGHT_OFTEN = 8
 #: numbers are not much smaller than the values.
 REPEATED = 8
 
+#: Columns are read in pieces of about so many bytes, if a text or a list has so many: no more than
+#: the columns and a few pieces are in memory.
+READ_AT_ONCE = 8 << 20
+TEXT_BYTES = 64
+
 # --- topology ---
 
 #: A topology of so many edges is written to a file at once, because building it takes longer than

@@ -21,6 +21,7 @@ from msgspec import Struct, ValidationError
 
 from omnigraph.compute.arrays import as_numpy
 from omnigraph.errors import StorageError
+from omnigraph.query.budget import run_long
 from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import TableColumns
 from omnigraph.query.tables.files import Part, Write, map_arrays, write_arrays
@@ -125,6 +126,10 @@ class TopologyCache:
         if known is not None and content is not None:
             known.used = time.monotonic()
             return known, content[1]
+        return run_long("read edges", tables.edges.rows, lambda: self._add(keys, tables))
+
+    def _add(self, keys: Keys, tables: EdgeTables) -> tuple[CachedTopology, Topology]:
+        """Read or build a topology that is not in memory."""
         topology = self._read(keys)
         is_in_file, is_built = topology is not None, False
         if topology is None:

@@ -1,0 +1,206 @@
+"""Whatever is read or built for the first time: time limits hold, and Ctrl-C acts meanwhile."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import omnigraph
+from omnigraph.errors import ResourceLimit
+from omnigraph.graph import Graph, init
+from omnigraph.query import budget as budgets
+from omnigraph.query.search import texts, vectors
+from omnigraph.query.tables import column_reader, columns, policy, topology, topology_cache
+
+SCHEMA = """
+node Person { name: String @key  age: I32?  bio: String @index  place: Vector(2)? }
+edge Knows: Person -> Person
+"""
+READ = "query q() { match { $p: Person } return { $p.name } order { $p.age } }"
+COUNTED = "query q() { match { $p: Person { age: 7 } } return { count($p) as n } }"
+COMPARED = "query q() { match { $p: Person  $p.age > 3 } return { count($p) as n } }"
+HOP = "query q() { match { $a knows $b } return { count($b) as n } }"
+BOTH = "query q() { match { $a <knows> $b } return { $a.name, $b.name } }"
+SEARCHED = """query q() {
+  match { $p: Person { name: "p1" }  search($p.bio, "fox") } return { $p.name }
+}"""
+SCORED = 'query q() { match { $p: Person } return { $p.name } order { bm25($p.bio, "fox") } }'
+NEAREST = """query q() {
+  match { $p: Person } return { $p.name } order { nearest($p.place, [1.0, 0.0]) } limit 3
+}"""
+
+#: What takes long, by where it is and what it is called, and a query that comes by it.
+LONG = {
+    "columns": (column_reader.ColumnReader, "add", READ),
+    "sorted columns": (columns, "SortedColumn", COUNTED),
+    "values as numbers": (columns.TableColumns, "_new_coded", COMPARED),
+    "topology": (topology_cache, "build", HOP),
+    "different neighbours": (topology, "_without_repeats", HOP),
+    "edges from both ends": (topology.Topology, "_from_both_ends", BOTH),
+    "postings of a query": (texts, "postings_for", SEARCHED),
+    "postings": (texts, "build_postings", SCORED),
+    "vectors": (vectors.Vectors, "of", NEAREST),
+}
+
+
+@pytest.fixture
+def graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Graph]:
+    """A graph of which nothing was read, where everything counts as long."""
+    monkeypatch.setattr(budgets, "_LONG", 1)
+    monkeypatch.setattr(policy, "SOUGHT_OFTEN", 0)
+    monkeypatch.setattr(policy, "OFTEN", 0)
+    with init(tmp_path / "g", SCHEMA) as graph:
+        people = [
+            {"name": f"p{n}", "age": n % 9, "bio": f"fox {n}", "place": [1.0, float(n)]}
+            for n in range(40)
+        ]
+        edges = [{"from": f"p{n % 40}", "to": f"p{n * 7 % 40}"} for n in range(80)]
+        graph.load({"Person": people, "Knows": edges})
+    with omnigraph.open(tmp_path / "g", mode="r") as opened:
+        yield opened
+
+
+class Blocked:
+    """A function that says when it is called, and then waits for the end of the test."""
+
+    def __init__(self) -> None:
+        self.is_called = threading.Event()
+        self.is_over = threading.Event()
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        """A clock on which the function takes an hour."""
+        return time.monotonic() + self.seconds
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        self.seconds = 3600.0
+        self.is_called.set()
+        self.is_over.wait()
+
+
+@pytest.fixture
+def blocked() -> Iterator[Blocked]:
+    function = Blocked()
+    yield function
+    function.is_over.set()
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_a_time_limit_holds_while_something_is_built(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch, blocked: Blocked, kind: str
+) -> None:
+    place, name, text = LONG[kind]
+    monkeypatch.setattr(place, name, blocked)
+    monkeypatch.setattr(budgets, "time", blocked)
+    with pytest.raises(ResourceLimit, match="ran longer than"):
+        graph.query(text, time_limit=1800)
+    assert blocked.is_called.is_set()
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_ctrl_c_acts_while_something_is_built(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch, blocked: Blocked, kind: str
+) -> None:
+    place, name, text = LONG[kind]
+    monkeypatch.setattr(place, name, blocked)
+
+    def interrupt() -> None:
+        blocked.is_called.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    user = threading.Thread(target=interrupt)
+    user.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            graph.query(text)
+    finally:
+        blocked.is_called.set()
+        user.join()
+        signal.signal(signal.SIGINT, before)
+
+
+def test_another_query_is_not_held_up_longer_than_it_may_run(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch, blocked: Blocked
+) -> None:
+    # The first one was left, but still reads.
+    monkeypatch.setattr(column_reader.ColumnReader, "add", blocked)
+    for _ in range(2):
+        with pytest.raises(ResourceLimit, match="ran longer than"):
+            graph.query(READ, time_limit=0.2)
+
+
+def test_reading_stops_between_two_batches_when_nobody_waits(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policy, "READ_AT_ONCE", 1)
+    calls: list[int] = []
+    is_left, is_over = threading.Event(), threading.Event()
+    add = column_reader.ColumnReader.add
+
+    def slow(self: Any, batch: Any) -> None:
+        calls.append(batch.num_rows)
+        is_left.wait()
+        add(self, batch)
+        is_over.set()
+
+    monkeypatch.setattr(column_reader.ColumnReader, "add", slow)
+    with pytest.raises(ResourceLimit):
+        graph.query(READ, time_limit=0.2)
+    is_left.set()
+    is_over.wait()
+    # Whoever reads next takes the same lock, so by now the first one has ended.
+    monkeypatch.setattr(column_reader.ColumnReader, "add", add)
+    assert graph.query(READ).to_arrow().num_rows == 40
+    assert calls == [1]
+
+
+def test_columns_are_the_same_in_small_pieces(tmp_path: Path, monkeypatch: Any) -> None:
+    columns = ["key", "a", "b", "c", "d", "e", "v"]
+    schema = """node T {
+      key: I64 @key  a: I32?  b: String?  c: Bool?  d: Date?  e: [String]?  v: Vector(2)?
+    }"""
+    random = np.random.default_rng(7)
+
+    def rows(start: int, stop: int) -> list[dict[str, Any]]:
+        def maybe(value: Any) -> Any:
+            return None if random.random() < 0.2 else value
+
+        return [
+            {
+                "key": n,
+                "a": maybe(n * 3),
+                "b": maybe("ä" * (n % 5)),
+                "c": maybe(n % 2 == 0),
+                "d": maybe(dt.date(2024, 1, 1 + n % 28)),
+                "e": maybe(["x"] * (n % 3)),
+                "v": maybe([float(n), 1.0]),
+            }
+            for n in range(start, stop)
+        ]
+
+    outputs = ", ".join(f"$t.{name} as {name}" for name in columns)
+    text = f"query q() {{ match {{ $t: T }} return {{ {outputs} }} order {{ $t.key }} }}"
+    with init(tmp_path / "g", schema) as graph:
+        graph.load({"T": rows(0, 300)})
+        graph.load({"T": rows(100, 400)}, mode="merge")
+        graph.mutate("query q() { delete T where a > 600 }")
+    answers = []
+    for size in (8 << 20, 1000):
+        monkeypatch.setattr(policy, "READ_AT_ONCE", size)
+        with omnigraph.open(tmp_path / "g", mode="r") as opened:
+            answers.append(opened.query(text).to_arrow())
+            expected = opened.snapshot().read("T").to_pylist()
+    assert answers[0].equals(answers[1])
+    by_key = {row["key"]: row for row in expected}
+    for row in answers[0].to_pylist():
+        assert list(row.values()) == [by_key[row["key"]][name] for name in columns]
