@@ -91,7 +91,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         # Nothing that is loaded at the start is ever garbage, and looking for some takes a while.
         gc.set_threshold(_LOOK_FOR_GARBAGE)
-    words = list(sys.argv[1:] if arguments is None else arguments)
+        code = _run(sys.argv[1:])
+        _leave_computations(code)
+        return code
+    return _run(list(arguments))
+
+
+def _leave_computations(code: int) -> None:
+    """End the process at once if it would wait for what the user has interrupted."""
+    budget = sys.modules.get("omnigraph.query.budget")
+    if budget is not None and budget.is_computing():
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        os._exit(code)
+
+
+def _run(words: list[str]) -> int:
     options = words[: words.index("--")] if "--" in words else words
     output = Output(json="--json" in options)
     try:

@@ -2,10 +2,14 @@
 
 Operators ask before they keep rows, and run what takes long in a thread of its own. A budget that
 is used up is a clear error that names the operator; the process is never taken down.
+
+What several queries share, such as the columns of a table, knows no query. It runs what takes long
+with `run_long`, which finds the budget of the query that the thread is busy with.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import time
@@ -40,7 +44,77 @@ _PATIENCE = 0.05
 #: Threads that wait for a computation. They are used again, since memory that a thread has freed is
 #: mostly used again by the same thread only.
 _idle: list[_Worker] = []
+#: Computations that nobody waits for any more; each is set when it is over.
+_abandoned: list[threading.Event] = []
 os.register_at_fork(after_in_child=_idle.clear)
+os.register_at_fork(after_in_child=_abandoned.clear)
+
+
+def is_computing() -> bool:
+    """True while something is computed that nobody waits for any more."""
+    _abandoned[:] = [done for done in _abandoned if not done.is_set()]
+    return bool(_abandoned)
+
+
+@atexit.register
+def _wait_for_abandoned() -> None:
+    """Let computations end before the process does.
+
+    Python ends their threads wherever they are, and in the middle of native code that aborts the
+    process.
+    """
+    while _abandoned:
+        _abandoned.pop().wait()
+
+
+class _Running(threading.local):
+    """What a thread is busy with.
+
+    Attributes:
+        budget: That of the query; None without one.
+        is_apart: Another thread waits for this one, and looks after the budget.
+    """
+
+    budget: Budget | None = None
+    is_apart: bool = False
+
+
+_running = _Running()
+
+
+def run_long(operator: object, rows: int, function: Callable[[], Result]) -> Result:
+    """Run a computation that cannot be interrupted, within the budget of the present query.
+
+    Without a query it has no limits, but Ctrl-C interrupts the wait for it.
+
+    Args:
+        operator: Named in the message.
+        rows: How large it is.
+        function: The computation. It runs in another thread if it is large, so it takes the locks
+            that it needs by itself.
+
+    Raises:
+        ResourceLimit: The time is over.
+    """
+    if rows < _LONG or _running.is_apart:
+        return function()
+    budget = _running.budget
+    if budget is None:
+        if threading.current_thread() is not threading.main_thread():
+            # Nobody interrupts this thread.
+            return function()
+        budget = Budget()
+    return budget.apart(operator, rows, function)
+
+
+def check_running(operator: object) -> None:
+    """Between two parts of a long computation: stop when its query is over.
+
+    Raises:
+        ResourceLimit: It is.
+    """
+    if _running.budget is not None:
+        _running.budget.check_time(operator)
 
 
 class _Worker:
@@ -54,6 +128,7 @@ class _Worker:
         self._inbox.put(work)
 
     def _loop(self) -> None:
+        _running.is_apart = True
         while True:
             self._inbox.get()()
             _idle.append(self)
@@ -116,18 +191,20 @@ class Budget(Struct):
         Raises:
             ResourceLimit: The time is over.
         """
-        if rows < _LONG:
+        if rows < _LONG or _running.is_apart:
             return function()
         results: list[Result] = []
         errors: list[BaseException] = []
         done = threading.Event()
 
         def work() -> None:
+            _running.budget = self
             try:
                 results.append(function())
             except BaseException as error:
                 errors.append(error)
             finally:
+                _running.budget = None
                 done.set()
 
         _run(work)
@@ -136,10 +213,24 @@ class Budget(Struct):
                 self.check_time(operator)
         except BaseException:
             self.abandoned = True
+            _abandoned.append(done)
             raise
         if errors:
             raise errors[0]
         return results[0]
+
+    def running(self, parts: Iterator[Result]) -> Iterator[Result]:
+        """The same parts; while one is made, `run_long` finds this budget."""
+        while True:
+            before = _running.budget
+            _running.budget = self
+            try:
+                part = next(parts)
+            except StopIteration:
+                return
+            finally:
+                _running.budget = before
+            yield part
 
     def restart(self) -> None:
         """Count the time from now on."""

@@ -96,7 +96,7 @@ class Execution(Struct, dict=True):
             ResourceLimit: It would take more time or memory than it may.
         """
         try:
-            yield from self._chunks()
+            yield from self.budget.running(self._chunks())
         except ComputeFault as fault:
             raise UsageError(
                 f"the query cannot be computed: {fault.message}; leave such rows out, or"

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from omnigraph.compute.arrays import as_arrow, as_numpy
+from omnigraph.query.budget import check_running, run_long
 from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import Positions, TableColumns
 from omnigraph.storage.table_ref import ROW_ID
+
+Result = TypeVar("Result")
+
+
+def run_long_on_texts(count: int, function: Callable[[], Result]) -> Result:
+    """Run what reads so many texts; see `run_long`."""
+    return run_long("read texts", count * policy.NUMBERS_PER_TEXT, function)
 
 
 def is_few(count: int, total: int) -> bool:
@@ -31,6 +40,7 @@ def read(
     if many and not is_small(columns) and not columns.has([column]):
         # The whole column is needed, but does not have to stay in memory.
         for batch in columns.snapshot.batches([column], places=True):
+            check_running("search")
             rows = as_numpy(batch[ROW_ID]).astype(np.int64)
             if positions is None:
                 yield rows, batch[column]
@@ -41,5 +51,6 @@ def read(
     if positions is None:
         positions = columns.positions()
     for start in range(0, len(positions), policy.SMALL_SEARCHED_ROWS):
+        check_running("search")
         part = positions[start : start + policy.SMALL_SEARCHED_ROWS]
         yield part, columns.fetch(part, [column])[column]

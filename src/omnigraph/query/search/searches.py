@@ -23,6 +23,7 @@ from omnigraph.language.query.expressions import (
     Rank,
     TextMatch,
 )
+from omnigraph.query.budget import run_long
 from omnigraph.query.computed import GetEmbedder, SearchCall, Share, function_of
 from omnigraph.query.frames import Frame
 from omnigraph.query.search.ranking import ranked
@@ -119,6 +120,11 @@ class Searches(Struct, dict=True):
 
     def column(self, name: str, type: str, positions: Positions) -> pa.Array:
         """The values of a computed property for rows of a type; null for a position below 0."""
+        return run_long(
+            self.calls[name], len(positions), lambda: self._column(name, type, positions)
+        )
+
+    def _column(self, name: str, type: str, positions: Positions) -> pa.Array:
         if len(positions) and positions[0] >= 0 and bool((positions[1:] > positions[:-1]).all()):
             return as_arrow(*self._values(name, type, positions))
         different, back = distinct_places(positions)

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from omnigraph.compute.arrays import as_numpy, distinct
 from omnigraph.compute.sql import quoted
 from omnigraph.query.search.postings import Corpus, Postings, build_postings, postings_for
-from omnigraph.query.search.reading import is_few, read
+from omnigraph.query.search.reading import is_few, read, run_long_on_texts
 from omnigraph.query.search.sorted_sets import among, common, union
 from omnigraph.query.search.text_index import TextIndex
 from omnigraph.query.search.text_query import Mode, TextQuery
@@ -177,13 +177,15 @@ class Texts:
         known = columns.kept(TextColumn, search.column)
         known.effort += texts
         if known.postings is None and not known.too_large and 0 < columns.rows <= known.effort:
-            with known.guard:
-                self._build(columns, search.column, known)
+            run_long_on_texts(columns.rows, lambda: self._build(columns, search.column, known))
         return known.postings
 
     def _build(self, columns: TableColumns, column: str, known: TextColumn) -> None:
-        if known.postings is not None or known.too_large:
-            return
+        with known.guard:
+            if known.postings is None and not known.too_large:
+                self._add_postings(columns, column, known)
+
+    def _add_postings(self, columns: TableColumns, column: str, known: TextColumn) -> None:
         built = build_postings(read(columns, column), columns.rows, columns.size)
         if built is None:
             known.too_large = True
@@ -213,6 +215,11 @@ class Texts:
         """The full-text index of a column, unless it can answer for too few rows."""
         columns = self._source.columns(search.type)
         known = columns.kept(TextColumn, search.column)
+        if not known.knows_index:
+            run_long_on_texts(columns.rows, lambda: self._find_index(search, columns, known))
+        return known.index
+
+    def _find_index(self, search: TextSearch, columns: TableColumns, known: TextColumn) -> None:
         with known.guard:
             if not known.knows_index:
                 index = TextIndex.of(self._source.table(search.type), search.column)
@@ -224,12 +231,13 @@ class Texts:
                         known.index = index
                         columns.grow(index.others.nbytes + index.postings.bytes)
                 known.knows_index = True
-        return known.index
 
     def _read(self, search: TextSearch, positions: Positions | None) -> Postings:
         """Postings of some rows, or of all, with the tokens that the query is about."""
-        return postings_for(
-            search.query, read(self._source.columns(search.type), search.column, positions)
+        columns = self._source.columns(search.type)
+        return run_long_on_texts(
+            columns.rows if positions is None else len(positions),
+            lambda: postings_for(search.query, read(columns, search.column, positions)),
         )
 
     def _read_all(self, search: TextSearch) -> Postings:
@@ -260,13 +268,17 @@ class Texts:
     def _corpus(self, search: TextSearch) -> Corpus:
         columns = self._source.columns(search.type)
         known = columns.kept(TextColumn, search.column)
-        if known.corpus is None:
-            with known.guard:
-                if known.corpus is None:
-                    by_position = np.full(columns.size, -1, np.int32)
-                    for rows, texts in read(columns, search.column):
-                        is_text = as_numpy(texts.is_valid())
-                        by_position[rows] = np.where(is_text, lengths(texts), -1)
-                    known.corpus = Corpus.of(by_position)
-                    columns.grow(by_position.nbytes)
-        return known.corpus
+        return known.corpus or run_long_on_texts(
+            columns.rows, lambda: self._count_tokens(search.column, columns, known)
+        )
+
+    def _count_tokens(self, column: str, columns: TableColumns, known: TextColumn) -> Corpus:
+        with known.guard:
+            if known.corpus is None:
+                by_position = np.full(columns.size, -1, np.int32)
+                for rows, texts in read(columns, column):
+                    is_text = as_numpy(texts.is_valid())
+                    by_position[rows] = np.where(is_text, lengths(texts), -1)
+                known.corpus = Corpus.of(by_position)
+                columns.grow(by_position.nbytes)
+            return known.corpus

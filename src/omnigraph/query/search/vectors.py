@@ -12,6 +12,7 @@ import pyarrow as pa
 from msgspec import Struct, field
 
 from omnigraph.compute.arrays import as_numpy
+from omnigraph.query.budget import run_long
 from omnigraph.query.search.reading import is_few, is_small, read
 from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import Positions, TableColumns
@@ -74,7 +75,14 @@ class VectorColumn(Struct):
     guard: threading.Lock = field(default_factory=threading.Lock)
 
     def load(self, columns: TableColumns, name: str, size: int) -> Vectors:
-        """The vectors by position, read by the first who asks."""
+        """The vectors by position, read when they are not there yet."""
+        if self.vectors is not None:
+            return self.vectors
+        return run_long(
+            "read vectors", columns.rows * size, lambda: self._load(columns, name, size)
+        )
+
+    def _load(self, columns: TableColumns, name: str, size: int) -> Vectors:
         with self.guard:
             if self.vectors is None:
                 column = columns.columns([name])[name]

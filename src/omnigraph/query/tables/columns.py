@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from omnigraph.compute.arrays import ZERO, as_arrow, as_numpy, distinct_places, filled, scalar
 from omnigraph.compute.keys import one_zero
+from omnigraph.query.budget import run_long
 from omnigraph.query.tables import policy
 from omnigraph.query.tables.files import ColumnFiles, Part
 from omnigraph.query.tables.memory import Held
@@ -90,7 +91,10 @@ class TableColumns:
         self._unwritten: set[str] = set()
         #: The version is written about at once: it is not one of many small ones.
         self._is_to_stay = False
+        #: Held for a moment by who changes or lists what is held.
         self._guard = threading.RLock()
+        #: Held by who reads the table, which may take long; taken before the guard.
+        self._reading = threading.RLock()
         self._columns: dict[str, pa.Array] = {}
         self._coded: dict[str, Coded] = {}
         self._sorted: dict[str, SortedColumn] = {}
@@ -260,9 +264,11 @@ class TableColumns:
         try:
             return {name: self._columns[name] for name in names}
         except KeyError:
-            with self._guard:
-                self._load(names)
-                return {name: self._columns[name] for name in names}
+            return run_long(f"read {', '.join(names)}", self.rows, lambda: self._read(names))
+
+    def _read(self, names: Sequence[str]) -> dict[str, pa.Array]:
+        with self._reading:
+            return self._load(names)
 
     def coded_often(self, name: str) -> Coded | None:
         """A whole column as numbers, if it has few values and was asked for a few times."""
@@ -286,7 +292,9 @@ class TableColumns:
         found = self._coded.get(name)
         if found is None:
             in_file = self._coded_in_file(name)
-            found = self._new_coded(name) if in_file is None else in_file
+            found = in_file or run_long(
+                f"number the values of {name}", self.rows, lambda: self._new_coded(name)
+            )
             with self._guard:
                 self._coded[name] = found
                 self.changes += 1
@@ -317,7 +325,8 @@ class TableColumns:
             self._sought[name] = self._sought.get(name, 0) + 1
             if in_file is None and self._sought[name] <= policy.SOUGHT_OFTEN:
                 return None
-            found = SortedColumn(self.columns([name])[name], in_file)
+            column = self.columns([name])[name]
+            found = run_long(f"sort {name}", self.rows, lambda: SortedColumn(column, in_file))
             with self._guard:
                 self._sorted[name] = found
                 self.changes += 1
@@ -382,53 +391,65 @@ class TableColumns:
         places = self._places
         if places is not None:
             return places
+        return run_long("read positions", self.rows, self._read_places)
+
+    def _read_places(self) -> Places:
+        with self._reading:
+            places = self._places
+            if places is not None:
+                return places
+            in_file = None if self._files is None else self._files.arrays(_ALIVE)
+            if in_file is not None:
+                size = len(in_file[0])
+                alive = None if size == self.rows else in_file[0]
+                return self._place(Places(size, alive, is_scanned=False))
+            if self.snapshot.next_row_id == self.rows:
+                # There are as many rows as there were ever ids.
+                places = Places(self.rows, is_scanned=False)
+            else:
+                places = self._scan([])[0]
+            with self._guard:
+                self._unwritten.add(_ALIVE)
+            return self._place(places)
+
+    def _load(self, names: Sequence[str]) -> dict[str, pa.Array]:
+        """Columns from memory, from files, and else from the table."""
+        columns = {name: self._columns[name] for name in names if name in self._columns}
+        for name in names:
+            if name not in columns and self._files is not None:
+                column = self._files.column(name, self.type_of(name))
+                if column is not None:
+                    columns[name] = self._add(name, column)
+        missing = [name for name in names if name not in columns]
+        if missing:
+            places, rows = self._scan(missing)
+            slots = None if places.slots is None else as_arrow(places.slots, places.slots < 0)
+            for name in missing:
+                column = rows[name].combine_chunks()
+                columns[name] = self._add(name, column if slots is None else column.take(slots))
+            with self._guard:
+                self._unwritten.update(missing)
+        return columns
+
+    def _scan(self, names: Sequence[str]) -> tuple[Places, pa.Table]:
+        """Read columns from the table, and where its rows are."""
+        rows = self.snapshot.read(names, places=True)
+        places = self._places
+        if places is None or not places.is_scanned:
+            places = self._place(_scanned(as_numpy(rows[ROW_ID])))
+        return places, rows
+
+    def _place(self, places: Places) -> Places:
         with self._guard:
-            if self._places is None:
-                in_file = None if self._files is None else self._files.arrays(_ALIVE)
-                if in_file is not None:
-                    size = len(in_file[0])
-                    alive = None if size == self.rows else in_file[0]
-                    self._places = Places(size, alive, is_scanned=False)
-                else:
-                    if self.snapshot.next_row_id == self.rows:
-                        # There are as many rows as there were ever ids.
-                        self._places = Places(self.rows, is_scanned=False)
-                    else:
-                        self._load([])
-                    self._unwritten.add(_ALIVE)
-                self.changes += 1
-            assert self._places is not None
-            return self._places
+            self._places = places
+            self.changes += 1
+        return places
 
-    def _load(self, names: Sequence[str]) -> None:
+    def _add(self, name: str, column: pa.Array) -> pa.Array:
         with self._guard:
-            for name in names:
-                if name not in self._columns and self._files is not None:
-                    column = self._files.column(name, self.type_of(name))
-                    if column is not None:
-                        self._add(name, column)
-            wanted = [name for name in names if name not in self._columns]
-            if not wanted and (names or self._is_scanned):
-                return
-            read = self.snapshot.read(wanted, places=True)
-            if not self._is_scanned:
-                self._places = _scanned(as_numpy(read[ROW_ID]))
-                self.changes += 1
-            assert self._places is not None
-            at = self._places.slots
-            slots = None if at is None else as_arrow(at, at < 0)
-            for name in wanted:
-                column = read[name].combine_chunks()
-                self._add(name, column if slots is None else column.take(slots))
-                self._unwritten.add(name)
-
-    @property
-    def _is_scanned(self) -> bool:
-        return self._places is not None and self._places.is_scanned
-
-    def _add(self, name: str, column: pa.Array) -> None:
-        self._columns[name] = column
-        self.changes += 1
+            self._columns[name] = column
+            self.changes += 1
+        return column
 
     def write(self, most: int) -> int:
         """Leave what was read in files. Only one thread does so.
@@ -456,7 +477,9 @@ class TableColumns:
         """What is written by a name: by file a column, or arrays."""
         column = name.partition("#")[0]
         if name == _ALIVE:
-            places = self._placed()
+            places = self._places
+            if places is None:
+                return {}
             return {name: [np.ones(places.size, bool) if places.alive is None else places.alive]}
         if name.endswith(_VALUES):
             coded = self._coded[column]

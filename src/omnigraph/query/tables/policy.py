@@ -176,6 +176,8 @@ COMPARED_AT_ONCE = 1 << 16
 READ_ALONE_PART = 8
 #: Columns of tables of up to this many rows stay in memory, and so many rows are read at once.
 SMALL_SEARCHED_ROWS = 20_000
+#: Splitting a text takes as long as computing with so many numbers.
+NUMBERS_PER_TEXT = 64
 #: How many rows an index finds in the time in which one text is read and split.
 HITS_PER_TEXT = 8
 #: The ids of a table are put in order once and for all when this part of them is needed.

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from omnigraph.compute.arrays import distinct, ranges
 from omnigraph.compute.threads import in_threads
+from omnigraph.query.budget import run_long
 from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import Positions
 
@@ -189,7 +190,8 @@ class Adjacency:
     def distinct(self) -> Adjacency:
         """Each neighbour once, however many edges lead there; which edge is not told."""
         if not len(self._touched):
-            return self if self._base.is_set else self._base.distinct.adjacency
+            base = self._base.distinct
+            return self if base is self._base else base.adjacency
         degrees = self.degrees[self._touched]
         over = _without_repeats(_starts(degrees), self._over)
         if self._base.is_set and len(over[1]) == len(self._over):
@@ -287,8 +289,12 @@ class Packed:
     @cached_property
     def keys(self) -> Ints:
         """Source and target of each edge as one number, ascending."""
-        sources = np.repeat(np.arange(len(self.starts) - 1), self.degrees)
-        return (sources << 32) | self.lists.neighbours
+
+        def keys() -> Ints:
+            sources = np.repeat(np.arange(len(self.starts) - 1), self.degrees)
+            return (sources << 32) | self.lists.neighbours
+
+        return run_long("read edges", len(self.lists), keys)
 
     @property
     def is_set(self) -> bool:
@@ -300,6 +306,9 @@ class Packed:
     @cached_property
     def distinct(self) -> Packed:
         """Each neighbour once."""
+        return run_long("read edges", len(self.lists), self._without_repeats)
+
+    def _without_repeats(self) -> Packed:
         if self.is_set:
             return self
         return Packed(*_without_repeats(self.starts, self.lists), is_set=True)
@@ -325,6 +334,9 @@ class Topology(Struct, frozen=True, dict=True):
     @cached_property
     def both(self) -> Adjacency:
         """Edges from both ends; one that starts and ends at the same node is there once."""
+        return run_long("read edges", self.count, self._from_both_ends)
+
+    def _from_both_ends(self) -> Adjacency:
         out = self.out.packed
         sources = np.repeat(np.arange(len(out.degrees)), out.degrees)
         targets = out.lists.neighbours.astype(np.int64)

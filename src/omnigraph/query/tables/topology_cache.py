@@ -22,6 +22,7 @@ from msgspec import Struct, ValidationError
 from omnigraph.compute.arrays import as_numpy
 from omnigraph.compute.threads import in_threads, processors
 from omnigraph.errors import StorageError
+from omnigraph.query.budget import run_long
 from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import TableColumns
 from omnigraph.query.tables.files import Part, Write, map_arrays, write_arrays
@@ -129,12 +130,16 @@ class TopologyCache:
     def get(self, tables: EdgeTables) -> tuple[CachedTopology, Topology]:
         """The topology of an edge table, and what holds it."""
         keys = tables.keys
-        cached = self._in_memory(keys)
-        if cached is None:
-            # Who comes second waits, instead of doing the same work.
-            with self._locks.setdefault(keys[0].table, threading.Lock()):
-                cached = self._in_memory(keys) or self._new(tables)
-        return cached
+        return self._in_memory(keys) or run_long(
+            "read edges", tables.edges.rows, lambda: self._add(tables)
+        )
+
+    def _add(self, tables: EdgeTables) -> tuple[CachedTopology, Topology]:
+        """Read or build a topology that is not in memory."""
+        keys = tables.keys
+        # Who comes second waits, instead of doing the same work.
+        with self._locks.setdefault(keys[0].table, threading.Lock()):
+            return self._in_memory(keys) or self._new(tables)
 
     def has_any(self, tables: EdgeTables) -> bool:
         """True when there is a topology of the edge table, of this version or of another one."""
