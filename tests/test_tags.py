@@ -120,4 +120,4 @@ def test_a_tag_can_be_given_a_second_name(graph: Graph) -> None:
     with pytest.raises(AlreadyExists, match="delete it first"):
         graph.tags.create("v1", "head")
     with pytest.raises(NotFound, match="did you mean `v1`"):
-        graph.tags.create("other", "v2")
+        graph.tags.create("other", "v11")
