@@ -57,7 +57,8 @@ class CommitReader(StateReader):
         Raises:
             NotFound: There is no such commit.
         """
-        return self._find_commit(id)[1]
+        # Most are of main, and new: then no look at the manifest is needed.
+        return self._find_commit(id, (MAIN,))[1]
 
     def _find_commit(self, id: str, within: Sequence[str] = ()) -> tuple[str, Commit]:
         """Find a commit, and a branch that has it; some branches are looked through first.

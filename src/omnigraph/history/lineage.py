@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from omnigraph.history.manifest import Commit, MergedCommit
 
 #: How many versions of the manifest are looked through first; then twice as many each time.
-_WINDOW = 256
+_WINDOW = 64
 #: A commit may be noted with a version a little before the one that it came with.
 _MARGIN = 8
 #: Reads the commits that are noted with a version above one, and not above another.

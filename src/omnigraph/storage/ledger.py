@@ -188,6 +188,8 @@ class Ledger:
                     rows = dataset.scanner(
                         # What is new is little: a filter would cost more than it saves.
                         filter=where if fragments is None else None,
+                        # Most rows do not match, and their metadata is most of what they have.
+                        late_materialization=fragments is None,
                         with_row_address=with_row_address,
                         fragments=fragments,
                     ).to_table()
