@@ -107,7 +107,7 @@ _PUBLISH, _EFFECTS = Ledger.publish, landing._effects
     ("broken", "seed"),
     [
         pytest.param((prepared, "recheck", lambda *_: {}), 11, id="nobody looks what has changed"),
-        pytest.param((Ledger, "publish", _publish_over_others), 18, id="the head is not compared"),
+        pytest.param((Ledger, "publish", _publish_over_others), 140, id="the head is not compared"),
         pytest.param((landing, "_effects", _without_sidecar), 4, id="there is no sidecar"),
         pytest.param((protocol, "earlier_result", lambda *_: None), 13, id="a key is forgotten"),
     ],

@@ -51,14 +51,17 @@ class CommitReader(StateReader):
         of_actor = (commit for commit in chain if actor is None or commit.actor == actor)
         return list(itertools.islice(of_actor, limit))
 
-    def commit(self, id: str) -> Commit:
+    def commit(self, id: str, within: Sequence[str] = ()) -> Commit:
         """Find a commit on any branch.
+
+        Args:
+            id: The commit.
+            within: Branches whose commits in memory will do; others are read from the manifest.
 
         Raises:
             NotFound: There is no such commit.
         """
-        # Most are of main, and new: then no look at the manifest is needed.
-        return self._find_commit(id, (MAIN,))[1]
+        return self._find_commit(id, within)[1]
 
     def _find_commit(self, id: str, within: Sequence[str] = ()) -> tuple[str, Commit]:
         """Find a commit, and a branch that has it; some branches are looked through first.

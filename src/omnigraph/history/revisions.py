@@ -53,7 +53,8 @@ def find_commit(history: History, name: str) -> Commit:
     """
     tags = history.present().state.tags
     try:
-        return history.commit(tags.get(name, name))
+        # Most are of main, and new: then no look at the manifest is needed.
+        return history.commit(tags.get(name, name), (MAIN,))
     except NotFound:
         hint = did_you_mean(name, tags)
         text = f"there is no commit or tag `{name}`"
