@@ -22,6 +22,7 @@ from omnigraph.graph import Graph, init
 from omnigraph.query import budget as budgets
 from omnigraph.query.search import texts, vectors
 from omnigraph.query.tables import columns, policy, topology, topology_cache
+from tests.patience import wait_until
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  bio: String @index  place: Vector(2)? }
@@ -106,6 +107,9 @@ def test_a_time_limit_holds_while_something_is_built(
     with pytest.raises(ResourceLimit, match="ran longer than"):
         graph.query(text, time_limit=1800)
     assert blocked.is_called.is_set()
+    assert budgets.is_computing()
+    blocked.is_over.set()
+    wait_until(lambda: not budgets.is_computing(), "the computation ends")
 
 
 @pytest.mark.parametrize("kind", LONG)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
+from omnigraph.compute.threads import processors
 from omnigraph.pipeline.others_first import go_behind
 
 Task = TypeVar("Task")
@@ -71,7 +71,7 @@ class LocalEngine:
     name = "local"
 
     def __init__(self, threads: int | None = None) -> None:
-        self.parallelism = threads or min(_MOST_THREADS, len(os.sched_getaffinity(0)))
+        self.parallelism = threads or min(_MOST_THREADS, processors())
 
     def map(
         self,

@@ -14,7 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from typing import TypeVar
 
@@ -44,7 +44,7 @@ _PATIENCE = 0.05
 #: Threads that wait for a computation. They are used again, since memory that a thread has freed is
 #: mostly used again by the same thread only.
 _idle: list[_Worker] = []
-#: Computations that nobody waits for any more; each is set when it is over.
+#: Computations that nobody waits for any more, as long as they go on.
 _abandoned: list[threading.Event] = []
 os.register_at_fork(after_in_child=_idle.clear)
 os.register_at_fork(after_in_child=_abandoned.clear)
@@ -52,7 +52,6 @@ os.register_at_fork(after_in_child=_abandoned.clear)
 
 def is_computing() -> bool:
     """True while something is computed that nobody waits for any more."""
-    _abandoned[:] = [done for done in _abandoned if not done.is_set()]
     return bool(_abandoned)
 
 
@@ -63,8 +62,13 @@ def _wait_for_abandoned() -> None:
     Python ends their threads wherever they are, and in the middle of native code that aborts the
     process.
     """
-    while _abandoned:
-        _abandoned.pop().wait()
+    for done in _abandoned:
+        done.wait()
+
+
+def _forget(done: threading.Event) -> None:
+    with suppress(ValueError):
+        _abandoned.remove(done)
 
 
 class _Running(threading.local):
@@ -206,6 +210,7 @@ class Budget(Struct):
             finally:
                 _running.budget = None
                 done.set()
+                _forget(done)
 
         _run(work)
         try:
@@ -214,6 +219,8 @@ class Budget(Struct):
         except BaseException:
             self.abandoned = True
             _abandoned.append(done)
+            if done.is_set():
+                _forget(done)
             raise
         if errors:
             raise errors[0]

@@ -6,12 +6,13 @@ write is referred to by nothing.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import TypeVar
+
+from omnigraph.compute.threads import processors
 
 Result = TypeVar("Result")
 #: More builds at a time than this would take too much memory.
@@ -25,7 +26,7 @@ def run_together(calls: Sequence[Callable[[], Result]]) -> list[Result]:
         BaseException: What the first call that failed has raised; those that wait are not begun.
     """
     # One more than there are cores: while one waits for the disk, the others compute.
-    count = min(len(calls), _MOST_THREADS, len(os.sched_getaffinity(0)) + 1)
+    count = min(len(calls), _MOST_THREADS, processors() + 1)
     if count < 2:
         return [call() for call in calls]
     waiting = deque(enumerate(calls))
