@@ -97,7 +97,7 @@ CODES: dict[str, str] = {
     "OG-SC-146": "A property of a unique group has a type that cannot be compared.",
     "OG-SC-147": "A type has the same constraint twice.",
     "OG-SC-148": "An index is asked for on a blob.",
-    "OG-SC-149": "An index is asked for on the end of an edge, which always has one.",
+    "OG-SC-149": "The index of an end of an edge is given options; it always has the same one.",
     "OG-SC-150": "`@range` is on a property that is not a number.",
     "OG-SC-151": "A range has no bound, or no value is inside of it.",
     "OG-SC-152": "A bound of a range is not a value of the property's type.",

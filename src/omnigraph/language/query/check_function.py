@@ -17,7 +17,15 @@ from omnigraph.language.query.expressions import (
     TextMatch,
     walk,
 )
-from omnigraph.language.query.operand_types import UNSIGNED, is_given, name_given, name_type, shown
+from omnigraph.language.query.operand_types import (
+    UNSIGNED,
+    condition_type,
+    is_given,
+    may_be_null,
+    name_given,
+    name_type,
+    shown,
+)
 from omnigraph.language.query.tree import CallNode, Expression, PropertyNode
 from omnigraph.language.schema.catalog import ENDS
 from omnigraph.language.types import F64, I64, U64
@@ -147,7 +155,7 @@ class FunctionChecker:
                 return None
         if target is None or query is None:
             return None
-        return TextMatch(name, target, query, edits)
+        return TextMatch(name, target, query, edits, condition_type(target, query))
 
     def rank(self, node: CallNode) -> Rank | None:
         name = node.function.text
@@ -164,7 +172,9 @@ class FunctionChecker:
             return None
         target = self.searched(node, "text" if name == "bm25" else "vector")
         query = self.search_text(node) if name == "bm25" else self.search_vector(node, target)
-        return Rank(name, target, query) if target is not None and query is not None else None
+        if target is None or query is None:
+            return None
+        return Rank(name, target, query, F64.as_nullable(may_be_null(target, query)))
 
     def fusion(self, node: CallNode) -> Checked | None:
         if self.expressions.place not in ("return", "order"):
@@ -192,7 +202,15 @@ class FunctionChecker:
             k = self.small_integer(node.arguments[2], "`k`", 1, 1_000_000)
         if len(ranks) < 2 or k is None:
             return None
-        return Fusion(ranks[0], ranks[1], k)
+        # What is not ranked has 0; only what is not there at all has no score.
+        missing = any(self.may_be_missing(rank.property.variable) for rank in ranks)
+        return Fusion(ranks[0], ranks[1], k, F64.as_nullable(missing))
+
+    def may_be_missing(self, variable: str) -> bool:
+        """True for a variable of an optional match."""
+        scope = self.expressions.scope
+        bound = None if scope is None else scope.find(variable)
+        return bound is not None and bound.nullable
 
     def searched(self, node: CallNode, wanted: str) -> PropertyOf | None:
         """The first argument of a search function: a property to look into."""

@@ -77,13 +77,18 @@ def arithmetic_type(operator: str, a: ValueType, b: ValueType) -> ValueType:
 
 def condition_type(*operands: Checked) -> ValueType:
     """The type of a condition: it is null, which is unknown, where one of its operands is null."""
-    return BOOL.as_nullable(any(map(_may_be_null, operands)))
+    return BOOL.as_nullable(may_be_null(*operands))
+
+
+def may_be_null(*operands: Checked) -> bool:
+    """True when a value that is computed from these may be null, because one of them may be."""
+    return any(map(_may_be_null, operands))
 
 
 def _may_be_null(operand: Checked) -> bool:
     if isinstance(operand, ListOf):
         # `in` is unknown when an element is.
-        return any(map(_may_be_null, operand.items))
+        return may_be_null(*operand.items)
     return operand.type is None or operand.type.nullable
 
 

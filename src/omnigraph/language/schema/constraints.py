@@ -286,21 +286,18 @@ class ConstraintChecks:
     def _index_constraint(self, node: AnnotationNode) -> None:
         names = [a for a in node.arguments if isinstance(a, NameNode)]
         options = {key.text: plain_literal(value.value) for key, value in node.options}
-        if len(names) != 1 or len(node.arguments) != 1 or len(options) < len(node.options):
+        whole = len(names) == len(node.arguments) and len(options) == len(node.options)
+        spelt = [self._spelt(name) for name in names]
+        if whole and spelt and self._is_edge and all(name.text in ENDS for name in spelt):
+            self._end_index(spelt, node)
+            return
+        if len(names) != 1 or not whole:
             hint = "write one `@index` for each property" if len(names) > 1 else None
             self._malformed(node, hint)
             return
-        self._index(self._spelt(names[0]), tuple(sorted(options.items())), node.span)
+        self._index(spelt[0], tuple(sorted(options.items())), node.span)
 
     def _index(self, name: NameNode, options: tuple[tuple[str, Any], ...], span: Span) -> None:
-        if self._is_edge and name.text in ENDS:
-            self._checks.error(
-                "OG-SC-149",
-                "the ends of an edge are always indexed",
-                name.span,
-                f"remove `@index({name.text})`",
-            )
-            return
         exists, type = self._member(name, "index")
         if not exists:
             return
@@ -311,6 +308,18 @@ class ConstraintChecks:
             return
         if not self._twice(self._indexes, (name.text, repr(options)), span, "index"):
             self._result.indexes.append(Index(name.text, options))
+
+    def _end_index(self, names: list[NameNode], node: AnnotationNode) -> None:
+        """Ends of an edge are always indexed, so asking for it changes nothing."""
+        if node.options:
+            self._checks.error(
+                "OG-SC-149",
+                "the ends of an edge are always indexed, in one way",
+                node.options[0][0].span,
+                f"write `@index({names[0].text})`, or leave it out",
+            )
+        for name in names:
+            self._twice(self._indexes, (name.text, "()"), name.span, "index")
 
     def _range(self, node: AnnotationNode, before: PropertyNode | None) -> None:
         arguments = node.arguments

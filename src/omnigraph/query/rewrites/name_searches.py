@@ -13,7 +13,7 @@ from omnigraph.language.query.expressions import (
     walk,
 )
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.language.types import BOOL, F64, ValueType
+from omnigraph.language.types import ValueType
 from omnigraph.query.computed import MARK, ComputedProperty, SearchCall, Share
 from omnigraph.query.substitution import expressions_of, substitute_in_plan
 
@@ -41,23 +41,24 @@ class _Names(Struct):
         named: Checked
         match part:
             case TextMatch():
-                named = self._named("search", part.property.variable, part, str(part), BOOL)
+                named = self._named("search", part.property.variable, part, str(part), part.type)
             case Rank():
-                named = self._named("rank", part.property.variable, part, str(part), F64)
+                named = self._named("rank", part.property.variable, part, str(part), part.type)
             case Fusion():
-                shares = [self._share(rank, part.k) for rank in (part.first, part.second)]
-                named = Arithmetic("+", shares[0], shares[1], F64)
+                shares = [self._share(rank, part) for rank in (part.first, part.second)]
+                named = Arithmetic("+", shares[0], shares[1], part.type)
         self.parts.append((part, named))
         return named
 
-    def _share(self, rank: Rank, k: Checked) -> ComputedProperty:
+    def _share(self, rank: Rank, fusion: Fusion) -> ComputedProperty:
         ranking = self.of(rank)
         assert isinstance(ranking, ComputedProperty)
-        text = f"1 / ({k} + rank of {rank})"
-        return self._named("share", ranking.variable, Share(ranking, k), text, F64)
+        text = f"1 / ({fusion.k} + rank of {rank})"
+        share = Share(ranking, fusion.k)
+        return self._named("share", ranking.variable, share, text, fusion.type)
 
     def _named(
-        self, kind: str, variable: str, call: SearchCall, text: str, type: ValueType
+        self, kind: str, variable: str, call: SearchCall, text: str, type: ValueType | None
     ) -> ComputedProperty:
         name = f"{MARK}{kind}{self._count}"
         self._count += 1
