@@ -12,11 +12,11 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from omnigraph.cli.files import replaced
-from omnigraph.cli.graphs import graph_and, graph_arguments, reading
+from omnigraph.cli.graphs import graph_arguments, reading
 from omnigraph.cli.lazy import VerbGroup
 from omnigraph.cli.options import common_options
 from omnigraph.cli.output import Output, counted
-from omnigraph.cli.states import check_state, state_options, state_to_read
+from omnigraph.cli.states import State, state_options
 from omnigraph.cli.text import columns, one_line
 from omnigraph.errors import UsageError
 
@@ -62,14 +62,14 @@ Examples:
 @state_options()
 @common_options
 def get(
-    words: tuple[str, ...],
-    store: str | None,
+    output: Output,
+    place: str,
+    type: str,
+    id: str,
+    property: str,
     target: str | None,
     part: str | None,
-    branch: str | None,
-    commit: str | None,
-    at: str | None,
-    as_json: bool,
+    state: State,
 ) -> None:
     """Write the value of a Blob property to a file or to stdout.
 
@@ -77,12 +77,9 @@ def get(
     all of it is written: when something fails, it is as it was. Bytes are not
     written to a terminal unless you ask for it with `--output -`.
     """
-    output = Output(json=as_json)
-    place, type, id, property = graph_and(words, store, *_NAMES)
-    check_state(branch, commit, at)
     range = None if part is None else _range(part)
     to_stdout = target is None or target == _STDOUT
-    if to_stdout and as_json:
+    if to_stdout and output.json:
         raise UsageError("with --json, the value goes to a file: pass --output FILE")
     if target is None and sys.stdout.isatty():
         raise UsageError(
@@ -91,8 +88,7 @@ def get(
         )
     with reading(place) as graph:
         kind = _kind(graph, type)
-        state = state_to_read(graph, branch, commit, at)
-        with graph.read_blob(kind, type, id, property, range=range, **state) as value:
+        with graph.read_blob(kind, type, id, property, range=range, **state.of(graph)) as value:
             if to_stdout:
                 sys.stdout.flush()
                 _copy(value, sys.stdout.buffer)
@@ -117,23 +113,19 @@ Examples:
 @state_options()
 @common_options
 def stat(
-    words: tuple[str, ...],
-    store: str | None,
-    branch: str | None,
-    commit: str | None,
-    at: str | None,
-    as_json: bool,
+    output: Output,
+    place: str,
+    type: str,
+    id: str,
+    property: str,
+    state: State,
 ) -> None:
     """Show the size of a Blob value and where it is stored.
 
     Reads nothing of the value itself.
     """
-    output = Output(json=as_json)
-    place, type, id, property = graph_and(words, store, *_NAMES)
-    check_state(branch, commit, at)
     with reading(place) as graph:
-        state = state_to_read(graph, branch, commit, at)
-        info = graph.stat_blob(_kind(graph, type), type, id, property, **state)
+        info = graph.stat_blob(_kind(graph, type), type, id, property, **state.of(graph))
     if output.json:
         output.data(info.to_dict())
         return

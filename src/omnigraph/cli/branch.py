@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omnigraph.cli.graphs import graph_and, graph_arguments, reading, writing
+from omnigraph.cli.graphs import graph_arguments, reading, writing
 from omnigraph.cli.lazy import VerbGroup
 from omnigraph.cli.merging import MergeCall, merge_options
 from omnigraph.cli.options import common_options
@@ -44,14 +44,12 @@ Examples:
     "--from", "source", metavar="BRANCH", default="main", show_default=True, help="Where it starts."
 )
 @common_options
-def create(words: tuple[str, ...], store: str | None, source: str, as_json: bool) -> None:
+def create(output: Output, place: str, name: str, source: str) -> None:
     """Create a branch at the head of another one.
 
     Copies nothing: a table is forked when the branch first writes to it. A name has
     letters, digits, `.`, `-` and `_`, in parts joined by `/`.
     """
-    output = Output(json=as_json)
-    place, name = graph_and(words, store, "NAME")
     with writing(place, output, f"branch {name}") as graph:
         new = graph.branches.create(name, source=source)
     if output.json:
@@ -69,10 +67,8 @@ Examples:
 )
 @graph_arguments()
 @common_options
-def list_branches(words: tuple[str, ...], store: str | None, as_json: bool) -> None:
+def list_branches(output: Output, place: str) -> None:
     """List the branches, with their newest commits."""
-    output = Output(json=as_json)
-    (place,) = graph_and(words, store)
     with reading(place) as graph:
         branches = graph.branches.list()
     if output.json:
@@ -99,11 +95,11 @@ Examples:
 @click.option("--delete-branch", is_flag=True, help="Delete the branch SOURCE when it is merged.")
 @common_options
 def merge(
-    words: tuple[str, ...],
-    store: str | None,
+    output: Output,
+    place: str,
+    source: str,
     into: str,
     delete_branch: bool,
-    as_json: bool,
     **flags: Any,
 ) -> int:
     """Merge a branch into another one, in one commit.
@@ -113,8 +109,6 @@ def merge(
     sides disagree nothing is written: all conflicts are listed, and the exit code
     is 3, also with --dry-run.
     """
-    output = Output(json=as_json)
-    place, source = graph_and(words, store, "SOURCE")
 
     def call(graph: Graph, options: dict[str, Any]) -> MergeResult:
         if delete_branch and source not in [each.name for each in graph.branches]:
@@ -134,14 +128,12 @@ Examples:
 @graph_arguments("NAME")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @common_options
-def delete(words: tuple[str, ...], store: str | None, yes: bool, as_json: bool) -> int:
+def delete(output: Output, place: str, name: str, yes: bool) -> int:
     """Delete a branch.
 
     Shows what would be lost and asks. Where nobody can answer, as in a script,
     pass --yes. A branch that others were created from cannot be deleted.
     """
-    output = Output(json=as_json)
-    place, name = graph_and(words, store, "NAME")
     ask = not yes and name != "main"  # which is refused anyway
     if ask and not sys.stdin.isatty():
         raise UsageError(

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,16 +22,14 @@ from omnigraph.cli.diff import (
     terminal_look,
 )
 from omnigraph.cli.files import read_source, replaced
-from omnigraph.cli.graphs import graph_and, graph_arguments, reading
+from omnigraph.cli.graphs import graph_arguments, reading
 from omnigraph.cli.lazy import VerbGroup
-from omnigraph.cli.options import common_options
+from omnigraph.cli.options import common_options, in_order
 from omnigraph.cli.output import Output
 from omnigraph.errors import GapError, UsageError
 
 if TYPE_CHECKING:
     from omnigraph.merge.feed import ChangePage, CommitChanges
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 @click.group(
@@ -46,16 +44,17 @@ def changes() -> None:
     """Follow the changes of a branch."""
 
 
-def _feed_options(function: _Function) -> _Function:
-    function = click.option(
+_feed_options = in_order(
+    click.option(
+        "--branch", metavar="BRANCH", default="main", help="Whose changes. Default: main."
+    ),
+    click.option(
         "--format",
         metavar="FORMAT",
         type=click.Choice(("text", "jsonl")),
         help="text or jsonl. Default: text on a terminal, jsonl elsewhere.",
-    )(function)
-    return click.option(
-        "--branch", metavar="BRANCH", default="main", help="Whose changes. Default: main."
-    )(function)
+    ),
+)
 
 
 @changes.command(
@@ -96,8 +95,8 @@ Examples:
 )
 @common_options
 def poll(
-    words: tuple[str, ...],
-    store: str | None,
+    output: Output,
+    place: str,
     branch: str,
     format: str | None,
     from_start: bool,
@@ -105,13 +104,9 @@ def poll(
     after: str | None,
     cursor: str | None,
     cursor_file: str | None,
-    kinds: tuple[Any, ...],
-    types: tuple[str, ...],
-    ops: tuple[Any, ...],
-    limit: int,
     follow: bool,
     interval: float,
-    as_json: bool,
+    **wanted: Any,
 ) -> None:
     """Show a page of what the commits of a branch have changed, oldest first.
 
@@ -120,18 +115,10 @@ def poll(
     With --cursor-file the same command, run again and again, reads everything: the
     file is replaced when the page is written out.
     """
-    output = Output(json=as_json)
-    (place,) = graph_and(words, store)
-    if follow and as_json:
+    if follow and output.json:
         raise UsageError("--json is one value, and --follow never ends; pass --format jsonl")
-    chosen = _format(format, as_json)
+    chosen = _format(format, output)
     position = _position(from_start, from_now, after, cursor, cursor_file)
-    wanted: dict[str, Any] = {
-        "kinds": kinds or None,
-        "types": types or None,
-        "ops": ops or None,
-        "limit": limit,
-    }
     with reading(place) as graph:
         while True:
             try:
@@ -164,14 +151,12 @@ Examples:
 @kind_and_type_options
 @common_options
 def baseline(
-    words: tuple[str, ...],
-    store: str | None,
+    output: Output,
+    place: str,
     branch: str,
     format: str | None,
     cursor_file: str | None,
-    kinds: tuple[Any, ...],
-    types: tuple[str, ...],
-    as_json: bool,
+    **wanted: Any,
 ) -> None:
     """Show all nodes and edges of a branch, and where its changes go on.
 
@@ -179,11 +164,9 @@ def baseline(
     is of one commit, as if it had just been inserted. JSON lines end with the
     cursor for `omnigraph changes poll`.
     """
-    output = Output(json=as_json)
-    (place,) = graph_and(words, store)
-    chosen = _format(format, as_json)
+    chosen = _format(format, output)
     with reading(place) as graph:
-        entities = graph.baseline(branch, kinds=kinds or None, types=types or None)
+        entities = graph.baseline(branch, **wanted)
         end = {"commit": entities.commit.id, "cursor": entities.cursor}
         if chosen == "json":
             output.object_with_list(end, "changes", (change.to_dict() for change in entities))
@@ -197,10 +180,10 @@ def baseline(
     _keep(cursor_file, entities.cursor)
 
 
-def _format(format: str | None, as_json: bool) -> str:
-    if as_json and format is not None:
+def _format(format: str | None, output: Output) -> str:
+    if output.json and format is not None:
         raise UsageError(f"--json and --format {format} contradict each other; pass one of them")
-    return format or ("json" if as_json else "text" if sys.stdout.isatty() else "jsonl")
+    return format or ("json" if output.json else "text" if sys.stdout.isatty() else "jsonl")
 
 
 # --- where a page begins ---

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from omnigraph.cli.graphs import graph_and, graph_arguments, reading
+from omnigraph.cli.graphs import graph_arguments, reading
 from omnigraph.cli.options import common_options
 from omnigraph.cli.output import Output, counted
 from omnigraph.cli.text import table
@@ -18,15 +18,13 @@ Examples:
 )
 @graph_arguments()
 @common_options
-def check(words: tuple[str, ...], store: str | None, as_json: bool) -> int:
+def check(output: Output, place: str) -> int:
     """Check that a graph is whole.
 
     On every branch: all published tables can be read, nothing unpublished is on top
     of them, edges have both their ends, and all rows keep the rules of the schema.
     Changes nothing. Exits with 1 when there is a problem.
     """
-    output = Output(json=as_json)
-    (place,) = graph_and(words, store)
     with reading(place) as graph:
         result = graph.check()
     if output.json:

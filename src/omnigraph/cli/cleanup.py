@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.graphs import graph_and, graph_arguments, reading, writing
+from omnigraph.cli.graphs import graph_arguments, reading, writing
 from omnigraph.cli.options import common_options
 from omnigraph.cli.output import Output, counted
 from omnigraph.cli.spans import span_option
@@ -29,11 +29,10 @@ Examples:
 @span_option("--leftovers-older-than", default="1d", help="Keep what is younger: 30m, 12h, 7d.")
 @common_options
 def cleanup(
-    words: tuple[str, ...],
-    store: str | None,
+    output: Output,
+    place: str,
     confirm: bool,
     leftovers_older_than: timedelta,
-    as_json: bool,
 ) -> int:
     """Remove what failed and killed writes have left.
 
@@ -43,8 +42,6 @@ def cleanup(
     stays as it is, and so does what others are writing now.
     Exits with 1 when a table could not be looked at; the others are cleaned.
     """
-    output = Output(json=as_json)
-    (place,) = graph_and(words, store)
     with writing(place, output, "leftovers") if confirm else reading(place) as graph:
         result = graph.cleanup(confirm=confirm, leftovers_older_than=leftovers_older_than)
     if output.json:

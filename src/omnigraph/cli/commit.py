@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from omnigraph.cli.diff import checked_format, filter_options, layout_options, print_diff
-from omnigraph.cli.graphs import graph_and, graph_arguments, reading
+from omnigraph.cli.graphs import graph_arguments, reading
 from omnigraph.cli.lazy import VerbGroup
 from omnigraph.cli.options import common_options
 from omnigraph.cli.output import Output
@@ -41,19 +41,16 @@ Examples:
 @click.option("--filter", "condition", metavar="actor=ACTOR", help="Only those of an actor.")
 @common_options
 def list_commits(
-    words: tuple[str, ...],
-    store: str | None,
+    output: Output,
+    place: str,
     branch: str,
     limit: int | None,
     condition: str | None,
-    as_json: bool,
 ) -> None:
     """List the commits of a branch, newest first.
 
     The commits before the branch was created belong to it, too. Times are in UTC.
     """
-    output = Output(json=as_json)
-    (place,) = graph_and(words, store)
     actor = None if condition is None else _actor(condition)
     with reading(place) as graph:
         commits = graph.commits(branch, actor=actor, limit=limit)
@@ -83,15 +80,13 @@ Examples:
 )
 @graph_arguments("COMMIT")
 @common_options
-def show(words: tuple[str, ...], store: str | None, as_json: bool) -> None:
+def show(output: Output, place: str, commit: str) -> None:
     """Show one commit and the tables it changed.
 
     COMMIT is the id of a commit on any branch, or a tag.
     """
-    output = Output(json=as_json)
-    place, id = graph_and(words, store, "COMMIT")
     with reading(place) as graph:
-        entry = graph.commit(id)
+        entry = graph.commit(commit)
         tables = graph.snapshot(commit=entry.id).tables
     changed = [t for t in tables if t.identity in entry.changes]
     if output.json:
@@ -124,24 +119,20 @@ Examples:
 @layout_options
 @common_options
 def changes(
-    words: tuple[str, ...],
-    store: str | None,
-    kinds: tuple[Any, ...],
-    types: tuple[str, ...],
-    ops: tuple[Any, ...],
+    output: Output,
+    place: str,
+    commit: str,
     format: str | None,
     limit: int | None,
     full: bool,
-    as_json: bool,
+    **filters: Any,
 ) -> None:
     """Show what a commit has changed.
 
     COMMIT is the id of a commit on any branch, or a tag. It is compared with its
     first parent; of a merge, that shows what came with it. See `omnigraph diff`.
     """
-    output = Output(json=as_json)
-    place, id = graph_and(words, store, "COMMIT")
-    chosen = checked_format(format, as_json)
+    chosen = checked_format(format, output)
     with reading(place) as graph:
-        diff = graph.commit_changes(id, kinds=kinds or None, types=types or None, ops=ops or None)
+        diff = graph.commit_changes(commit, **filters)
         print_diff(output, diff, chosen, limit=limit, full=full)

@@ -18,7 +18,7 @@ Examples:
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @common_options
-def completion(shell: str, as_json: bool) -> None:
+def completion(output: Output, shell: str) -> None:
     """Print a shell completion script.
 
     Load it when your shell starts, or save it where your shell looks for completions.
@@ -31,7 +31,6 @@ def completion(shell: str, as_json: bool) -> None:
     # The script is the same whatever the answer, so print just the script.
     script = complete(cli, {}, "omnigraph", "_OMNIGRAPH_COMPLETE")
     text = script.source_template % script.source_vars()
-    output = Output(json=as_json)
     if output.json:
         output.data({"shell": shell, "script": text})
     else:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from omnigraph.cli.graphs import graph_and, graph_arguments, reading
-from omnigraph.cli.options import common_options
+from omnigraph.cli.graphs import graph_arguments, reading
+from omnigraph.cli.options import any_of, common_options, in_order, type_option
 from omnigraph.cli.output import Output, coloured
 from omnigraph.cli.text import width
 from omnigraph.errors import UsageError
@@ -21,62 +21,48 @@ if TYPE_CHECKING:
     from omnigraph.cli.changes_text import Look
     from omnigraph.merge.diff import Diff, EntityChange
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
 #: How many nodes and edges are shown unless more are asked for.
 _MOST_SHOWN = 200
 _NARROWEST, _WIDEST = 40, 200
 
 
-def filter_options(function: _Function) -> _Function:
-    """Add `--kind`, `--type` and `--op`: which changes are wanted."""
-    function = click.option(
-        "--op",
-        "ops",
-        metavar="OP",
-        multiple=True,
-        type=click.Choice(("insert", "update", "delete")),
-        help="Only insert, update or delete; may be repeated.",
-    )(function)
-    return kind_and_type_options(function)
-
-
-def kind_and_type_options(function: _Function) -> _Function:
-    """Add `--kind` and `--type`."""
-    function = click.option(
-        "--type",
-        "types",
-        metavar="TYPE",
-        multiple=True,
-        help="Only this node or edge type; may be repeated.",
-    )(function)
-    return click.option(
+kind_and_type_options = in_order(
+    any_of(
         "--kind",
         "kinds",
         metavar="KIND",
-        multiple=True,
         type=click.Choice(("node", "edge")),
         help="Only node, or only edge.",
-    )(function)
-
-
-def layout_options(function: _Function) -> _Function:
-    """Add `--format`, `--limit` and `--full`: how changes are shown."""
-    function = click.option("--full", is_flag=True, help="Cut no values, however long they are.")(
-        function
-    )
-    function = click.option(
-        "--limit",
-        metavar="N",
-        type=click.IntRange(min=0),
-        help=f"Show so many nodes and edges, 0 for all. Default: {_MOST_SHOWN}; all as JSON.",
-    )(function)
-    return click.option(
+    ),
+    type_option,
+)
+#: Which changes are wanted, as `Graph.diff` takes it.
+filter_options = in_order(
+    kind_and_type_options,
+    any_of(
+        "--op",
+        "ops",
+        metavar="OP",
+        type=click.Choice(("insert", "update", "delete")),
+        help="Only insert, update or delete; may be repeated.",
+    ),
+)
+#: How changes are shown.
+layout_options = in_order(
+    click.option(
         "--format",
         metavar="FORMAT",
         type=click.Choice(("inline", "side-by-side", "summary", "jsonl")),
         help="One of inline (the default), side-by-side, summary, jsonl.",
-    )(function)
+    ),
+    click.option(
+        "--limit",
+        metavar="N",
+        type=click.IntRange(min=0),
+        help=f"Show so many nodes and edges, 0 for all. Default: {_MOST_SHOWN}; all as JSON.",
+    ),
+    click.option("--full", is_flag=True, help="Cut no values, however long they are."),
+)
 
 
 @click.command(
@@ -96,16 +82,15 @@ Examples:
 @layout_options
 @common_options
 def diff(
-    words: tuple[str, ...],
-    store: str | None,
+    output: Output,
+    place: str,
+    a: str,
+    b: str,
     since_base: bool,
-    kinds: tuple[Any, ...],
-    types: tuple[str, ...],
-    ops: tuple[Any, ...],
     format: str | None,
     limit: int | None,
     full: bool,
-    as_json: bool,
+    **filters: Any,
 ) -> None:
     """Compare two states of a graph: what leads from A to B.
 
@@ -118,26 +103,17 @@ def diff(
     What A has changed itself is in it, too, the other way round. With
     --since-base it is what B would bring to A by a merge.
     """
-    output = Output(json=as_json)
-    place, a, b = graph_and(words, store, "A", "B")
-    chosen = checked_format(format, as_json)
+    chosen = checked_format(format, output)
     with reading(place) as graph:
-        changes = graph.diff(
-            a,
-            b,
-            kinds=kinds or None,
-            types=types or None,
-            ops=ops or None,
-            since_base=since_base,
-        )
+        changes = graph.diff(a, b, since_base=since_base, **filters)
         print_diff(output, changes, chosen, limit=limit, full=full)
 
 
-def checked_format(format: str | None, as_json: bool) -> str:
+def checked_format(format: str | None, output: Output) -> str:
     """Return the format, or refuse options that contradict each other."""
-    if as_json and format not in (None, "summary"):
+    if output.json and format not in (None, "summary"):
         raise UsageError(f"--json and --format {format} contradict each other; pass one of them")
-    return format or ("json" if as_json else "inline")
+    return format or ("json" if output.json else "inline")
 
 
 def print_diff(output: Output, diff: Diff, format: str, *, limit: int | None, full: bool) -> None:

@@ -13,7 +13,7 @@ from omnigraph.cli.options import common_options, schema_option
 from omnigraph.cli.output import Output
 from omnigraph.cli.queries import graph_and_name, query_options, read_parameters, read_query
 from omnigraph.cli.schemas import graph_or_schema
-from omnigraph.cli.states import check_state, state_options, state_to_read
+from omnigraph.cli.states import State, state_options
 from omnigraph.cli.text import columns, indented
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, UsageError
@@ -39,6 +39,7 @@ Examples:
 @state_options()
 @common_options
 def explain(
+    output: Output,
     words: tuple[str, ...],
     store: str | None,
     schema_path: str | None,
@@ -46,10 +47,7 @@ def explain(
     text: str | None,
     analyze: bool,
     parameters: str | None,
-    branch: str | None,
-    commit: str | None,
-    at: str | None,
-    as_json: bool,
+    state: State,
 ) -> None:
     """Show what a query takes, returns and does.
 
@@ -59,17 +57,14 @@ def explain(
     fields, the types that are read and written, and the plan, of all queries of the
     file or of one.
     """
-    output = Output(json=as_json)
     source = read_query(path, text)
     place, name = _graph_and_name(words, store, schema_path)
     if place is not None:
-        check_state(branch, commit, at)
-        state = (branch, commit, at)
         _explain_run(output, place, name, path, source, parameters, state, analyze)
         return
     if analyze or parameters is not None:
         raise UsageError("--analyze and --params need a graph: name it first, or pass --store")
-    if any(option is not None for option in (branch, commit, at)):
+    if any(option is not None for option in state):
         raise UsageError(
             "--branch, --snapshot and --at need a graph: name it first, or pass --store"
         )
@@ -131,7 +126,7 @@ def _explain_run(
     path: str | None,
     source: str,
     parameters: str | None,
-    state: tuple[str | None, str | None, str | None],
+    state: State,
     analyze: bool,
 ) -> None:
     """Explain how a graph runs a query."""
@@ -141,7 +136,7 @@ def _explain_run(
             source,
             name=name,
             params=values,
-            **state_to_read(graph, *state),
+            **state.of(graph),
             analyze=analyze,
             path=path,
         )

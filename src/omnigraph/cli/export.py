@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from omnigraph.cli.graphs import graph_and, graph_arguments, reading
-from omnigraph.cli.options import common_options
+from omnigraph.cli.graphs import graph_arguments, reading
+from omnigraph.cli.options import common_options, engine_options, type_option
 from omnigraph.cli.output import Output, counted
-from omnigraph.cli.states import check_state, state_options, state_to_read
+from omnigraph.cli.states import State, state_options
 from omnigraph.cli.text import table
 from omnigraph.errors import UsageError
 
@@ -34,36 +34,18 @@ Examples:
     default="jsonl",
     help="One of jsonl, parquet, csv. Default: jsonl.",
 )
-@click.option(
-    "--type",
-    "types",
-    metavar="TYPE",
-    multiple=True,
-    help="Only this node or edge type; may be repeated.",
-)
+@type_option
 @state_options()
-@click.option(
-    "--engine",
-    metavar="ENGINE",
-    type=click.Choice(("auto", "local", "spark")),
-    default="auto",
-    help="local: this process; spark; auto: spark when there is much to write, the default.",
-)
-@click.option("--master", metavar="URL", help="Where Spark runs, such as local[4].")
+@engine_options("spark when there is much to write")
 @click.option("--force", is_flag=True, help="Replace a file or an earlier export.")
 @common_options
 def export(
-    words: tuple[str, ...],
-    store: str | None,
-    format: Any,
-    types: tuple[str, ...],
-    branch: str | None,
-    commit: str | None,
-    at: str | None,
-    engine: Any,
-    master: str | None,
+    output: Output,
+    place: str,
+    target: str,
+    state: State,
     force: bool,
-    as_json: bool,
+    **options: Any,
 ) -> None:
     """Write all nodes and edges to files.
 
@@ -72,11 +54,8 @@ def export(
     Everything is of one state of the graph, and is at TARGET when all of it is
     written. JSON lines load back to the same graph.
     """
-    output = Output(json=as_json)
-    place, target = graph_and(words, store, "TARGET")
-    check_state(branch, commit, at)
     to_stdout = target == _STDOUT
-    if to_stdout and as_json:
+    if to_stdout and output.json:
         raise UsageError("with --json, the rows go to a file: name a file or folder as TARGET")
     from omnigraph.pipeline.progress import Bars
 
@@ -86,11 +65,8 @@ def export(
             sys.stdout.flush()
         result = graph.export(
             _Stdout() if to_stdout else target,
-            format=format,
-            types=types or None,
-            **state_to_read(graph, branch, commit, at),
-            engine=engine,
-            master=master,
+            **state.of(graph),
+            **options,
             overwrite=force,
             progress=bars,
         )

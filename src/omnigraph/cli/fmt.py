@@ -38,14 +38,13 @@ Examples:
     help="What stdin holds: a schema (pg) or queries (gq).",
 )
 @common_options
-def fmt(files: tuple[str, ...], check: bool, diff: bool, kind: str | None, as_json: bool) -> int:
+def fmt(output: Output, files: tuple[str, ...], check: bool, diff: bool, kind: str | None) -> int:
     """Format schema and query files in the canonical style.
 
     Rewrites the .pg and .gq files in place, and only those that change. `-` reads
     stdin and prints the formatted text. A file that does not parse is reported and
     left alone; the others are still formatted, and the exit code is 1.
     """
-    output = Output(json=as_json)
     if files == ("-",):
         return _stdin(output, kind, check, diff)
     if not files:

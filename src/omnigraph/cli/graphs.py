@@ -8,27 +8,41 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from omnigraph.cli.options import in_order
 from omnigraph.cli.output import Output
 from omnigraph.settings import Settings
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+Verb = Callable[..., Any]
+store_option = click.option("--store", metavar="GRAPH", help="The graph. Default: OMNIGRAPH_STORE.")
 
 
-def graph_arguments(*names: str) -> Callable[[_Function], _Function]:
-    """Add `[GRAPH]` and the named arguments (as `words`), and `--store`; see `graph_and`."""
+def graph_words(metavar: str = "[GRAPH]") -> Callable[[Verb], Verb]:
+    """Add arguments of which the first may be a graph, as `words`, and `--store`."""
+    return in_order(click.argument("words", nargs=-1, metavar=metavar), store_option)
 
-    def add(function: _Function) -> _Function:
-        function = click.option(
-            "--store", metavar="GRAPH", help="The graph. Default: OMNIGRAPH_STORE."
-        )(function)
-        return click.argument("words", nargs=-1, metavar=" ".join(["[GRAPH]", *names]))(function)
+
+def graph_arguments(*names: str) -> Callable[[Verb], Verb]:
+    """Add `[GRAPH]`, the named arguments and `--store`; see `graph_and`.
+
+    The verb gets the `place` of the graph, and the arguments by their names in lower case.
+    """
+
+    def add(verb: Verb) -> Verb:
+        @wraps(verb)
+        def run(*, words: Sequence[str], store: str | None, **values: Any) -> Any:
+            place, *arguments = graph_and(words, store, *names)
+            named = zip((name.lower() for name in names), arguments, strict=True)
+            return verb(place=place, **dict(named), **values)
+
+        return graph_words(" ".join(["[GRAPH]", *names]))(run)
 
     return add
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from omnigraph.cli.diff import terminal_look
-from omnigraph.cli.graphs import graph_and, graph_arguments, reading
+from omnigraph.cli.graphs import graph_arguments, reading
 from omnigraph.cli.options import common_options
 from omnigraph.cli.output import Output
 from omnigraph.cli.text import one_line, table, width
@@ -34,20 +34,19 @@ Examples:
 @click.option("--full", is_flag=True, help="Cut no values, however long they are.")
 @common_options
 def history(
-    words: tuple[str, ...],
-    store: str | None,
+    output: Output,
+    place: str,
+    type: str,
+    id: str,
     branch: str,
     limit: int | None,
     full: bool,
-    as_json: bool,
 ) -> None:
     """Show all versions of a node or an edge.
 
     The newest comes first. Each has its commit, time (UTC), actor and branch, and
     what was changed. TYPE is a node or edge type, ID the id of a node or edge.
     """
-    output = Output(json=as_json)
-    place, type, id = graph_and(words, store, "TYPE", "ID")
     with reading(place) as graph:
         # One more than is shown: the version before shows what the last one has changed.
         most = limit if limit is None or output.json else limit + 1
@@ -96,14 +95,12 @@ Examples:
 @graph_arguments("TYPE", "ID")
 @click.option("--branch", metavar="BRANCH", default="main", help="Where. Default: main.")
 @common_options
-def blame(words: tuple[str, ...], store: str | None, branch: str, as_json: bool) -> None:
+def blame(output: Output, place: str, type: str, id: str, branch: str) -> None:
     """Show which commit set each property, and who.
 
     For each property of a node or an edge: its value, and the commit that has given
     it this value, with its time (UTC) and actor.
     """
-    output = Output(json=as_json)
-    place, type, id = graph_and(words, store, "TYPE", "ID")
     with reading(place) as graph:
         properties = graph.blame(type, id, branch=branch)
     if output.json:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from omnigraph.cli.graphs import graph_and, graph_arguments
+from omnigraph.cli.graphs import graph_arguments
 from omnigraph.cli.options import chosen_schema, common_options, schema_option
 from omnigraph.cli.output import Output, counted
 
@@ -23,19 +23,16 @@ Examples:
 @click.option("--as", "actor", metavar="ACTOR", help="Who creates it; recorded in the commit.")
 @common_options
 def init(
-    words: tuple[str, ...],
-    store: str | None,
+    output: Output,
+    place: str,
     schema_path: str | None,
     actor: str | None,
-    as_json: bool,
 ) -> None:
     """Create a graph.
 
     GRAPH is a new or empty folder, or s3://bucket/prefix. A creation that was
     interrupted is finished by the same command.
     """
-    output = Output(json=as_json)
-    (place,) = graph_and(words, store)
     path = Path(chosen_schema(schema_path))
 
     from omnigraph.cli.quick import import_arrow_without_pandas

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from omnigraph.cli.files import QUERIES, SCHEMA, kind_of, read_source
-from omnigraph.cli.graphs import is_graph
+from omnigraph.cli.graphs import is_graph, store_option
 from omnigraph.cli.options import common_options, schema_option
 from omnigraph.cli.output import Output, counted
 from omnigraph.cli.schemas import SchemaText, schema_text
@@ -28,12 +28,16 @@ Examples:
   omnigraph lint --schema schema.pg --strict queries/*.gq"""
 )
 @click.argument("files", nargs=-1, metavar="[GRAPH] [FILES]...", type=click.Path())
-@click.option("--store", metavar="GRAPH", help="The graph. Default: OMNIGRAPH_STORE.")
+@store_option
 @schema_option
 @click.option("--strict", is_flag=True, help="Exit with 1 on warnings as well.")
 @common_options
 def lint(
-    files: tuple[str, ...], store: str | None, schema_path: str | None, strict: bool, as_json: bool
+    output: Output,
+    files: tuple[str, ...],
+    store: str | None,
+    schema_path: str | None,
+    strict: bool,
 ) -> int:
     """Check a schema and the queries written for it.
 
@@ -44,7 +48,6 @@ def lint(
     """
     from omnigraph.language import lint as lint_texts
 
-    output = Output(json=as_json)
     store, files = _graph_first(files, store)
     if store is not None and schema_path is not None:
         raise UsageError("pass a graph or --schema FILE, not both")

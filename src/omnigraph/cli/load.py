@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from omnigraph.cli.graphs import graph_and, writing
+from omnigraph.cli.graphs import graph_and, graph_words, writing
 from omnigraph.cli.interrupts import interruptible
-from omnigraph.cli.options import check_engine_options, common_options, engine_options
+from omnigraph.cli.options import (
+    check_engine_options,
+    commit_options,
+    common_options,
+    engine_options,
+    in_order,
+)
 from omnigraph.cli.output import Output, counted
 from omnigraph.cli.text import one_line, table, width
 from omnigraph.errors import LoadError, Violation
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.load.run import LoadResult
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _STDIN = "-"
 #: How many faults are printed.
@@ -42,59 +46,45 @@ def _columns(
     return columns
 
 
-def _load_options(function: _Function) -> _Function:
-    """What both verbs have, in the order of `--help`."""
-    options = [
-        click.argument("words", nargs=-1, metavar="[GRAPH] SOURCE..."),
-        click.option("--store", metavar="GRAPH", help="The graph. Default: OMNIGRAPH_STORE."),
-        click.option(
-            "--mode",
-            metavar="MODE",
-            type=click.Choice(("append", "merge", "overwrite")),
-            default="merge",
-            help="merge: replace rows with the same id, the default; append: refuse them;"
-            " overwrite: replace all rows of the types in SOURCE.",
-        ),
-        click.option(
-            "--type", metavar="TYPE", help="The type of the rows of CSV or Parquet files."
-        ),
-        click.option(
-            "--column",
-            "columns",
-            metavar="COLUMN=PROPERTY",
-            multiple=True,
-            callback=_columns,
-            help="Which property a column of the files is; may be repeated.",
-        ),
-        click.option(
-            "--format",
-            metavar="FORMAT",
-            type=click.Choice(("jsonl", "parquet", "csv")),
-            help="One of jsonl, parquet, csv. Default: by the names of the files.",
-        ),
-        *engine_options(),
-        click.option("--as", "actor", metavar="ACTOR", help="Who loads; recorded in the commit."),
-        click.option("--message", "-m", metavar="TEXT", help="What for; recorded in the commit."),
-        click.option(
-            "--if-commit", metavar="COMMIT", help="Load only if the branch is at this commit."
-        ),
-        click.option(
-            "--idempotency-key", metavar="KEY", help="A second load with the same key does nothing."
-        ),
-        click.option(
-            "--max-errors",
-            metavar="N",
-            type=int,
-            default=0,
-            help="Leave out bad lines, if they have up to N faults. Default: 0.",
-        ),
-        click.option("--rejects", metavar="DIR", help="Keep the bad lines in this folder."),
-        click.option("--no-indexes", is_flag=True, help="Build no indexes after a large load."),
-        common_options,
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return function
+#: What both verbs have.
+_load_options = in_order(
+    graph_words("[GRAPH] SOURCE..."),
+    click.option(
+        "--mode",
+        metavar="MODE",
+        type=click.Choice(("append", "merge", "overwrite")),
+        default="merge",
+        help="merge: replace rows with the same id, the default; append: refuse them;"
+        " overwrite: replace all rows of the types in SOURCE.",
+    ),
+    click.option("--type", metavar="TYPE", help="The type of the rows of CSV or Parquet files."),
+    click.option(
+        "--column",
+        "columns",
+        metavar="COLUMN=PROPERTY",
+        multiple=True,
+        callback=_columns,
+        help="Which property a column of the files is; may be repeated.",
+    ),
+    click.option(
+        "--format",
+        metavar="FORMAT",
+        type=click.Choice(("jsonl", "parquet", "csv")),
+        help="One of jsonl, parquet, csv. Default: by the names of the files.",
+    ),
+    engine_options(),
+    commit_options("Who loads", "Load only", "load"),
+    click.option(
+        "--max-errors",
+        metavar="N",
+        type=int,
+        default=0,
+        help="Leave out bad lines, if they have up to N faults. Default: 0.",
+    ),
+    click.option("--rejects", metavar="DIR", help="Keep the bad lines in this folder."),
+    click.option("--no-indexes", is_flag=True, help="Build no indexes after a large load."),
+    common_options,
+)
 
 
 @click.command(
@@ -152,14 +142,13 @@ def _run(
     branch: str,
     base: str | None,
     *,
+    output: Output,
     words: tuple[str, ...],
     store: str | None,
     rejects: str | None,
     no_indexes: bool,
-    as_json: bool,
     **options: Any,
 ) -> None:
-    output = Output(json=as_json)
     place, sources = _graph_and_sources(words, store)
     _check(sources, options)
     options |= {"rejects": rejects, "indexes": not no_indexes}

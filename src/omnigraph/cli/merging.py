@@ -6,13 +6,13 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from omnigraph.cli.diff import terminal_look
 from omnigraph.cli.graphs import reading, writing
-from omnigraph.cli.options import check_engine_options, engine_options
+from omnigraph.cli.options import check_engine_options, commit_options, engine_options, in_order
 from omnigraph.cli.output import Output, counted
 from omnigraph.errors import (
     AlreadyExists,
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from omnigraph.graph import Graph
     from omnigraph.merge.apply import MergeResult
     from omnigraph.merge.conflicts import Conflict
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 #: What the conflicts are written to in examples.
@@ -63,45 +61,33 @@ PICK = Wording(
 )
 
 
-def merge_options(function: _Function) -> _Function:
-    """Add what all verbs that merge take, in the order of `--help`."""
-    options = [
-        click.option(
-            "--granularity",
-            metavar="GRANULARITY",
-            type=click.Choice(("property", "row")),
-            default="property",
-            help="property, the default; or row: what both sides have changed is a conflict"
-            " even if they have changed different properties.",
-        ),
-        click.option("--ours", is_flag=True, help="The branch that is written to wins conflicts."),
-        click.option("--theirs", is_flag=True, help="What is merged wins conflicts."),
-        click.option(
-            "--resolutions",
-            metavar="FILE",
-            multiple=True,
-            help="How single conflicts are settled, as --write-conflicts makes it; may be"
-            " repeated.",
-        ),
-        click.option(
-            "--write-conflicts",
-            metavar="FILE",
-            help="Write the conflicts to a new file, to be settled there.",
-        ),
-        click.option("--dry-run", is_flag=True, help="Tell what would happen; write nothing."),
-        *engine_options(),
-        click.option("--as", "actor", metavar="ACTOR", help="Who merges; recorded in the commit."),
-        click.option("--message", "-m", metavar="TEXT", help="What for; recorded in the commit."),
-        click.option(
-            "--if-commit", metavar="COMMIT", help="Write only if the branch is at this commit."
-        ),
-        click.option(
-            "--idempotency-key", metavar="KEY", help="A second call with the same key does nothing."
-        ),
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return function
+#: What all verbs that merge take.
+merge_options = in_order(
+    click.option(
+        "--granularity",
+        metavar="GRANULARITY",
+        type=click.Choice(("property", "row")),
+        default="property",
+        help="property, the default; or row: what both sides have changed is a conflict"
+        " even if they have changed different properties.",
+    ),
+    click.option("--ours", is_flag=True, help="The branch that is written to wins conflicts."),
+    click.option("--theirs", is_flag=True, help="What is merged wins conflicts."),
+    click.option(
+        "--resolutions",
+        metavar="FILE",
+        multiple=True,
+        help="How single conflicts are settled, as --write-conflicts makes it; may be repeated.",
+    ),
+    click.option(
+        "--write-conflicts",
+        metavar="FILE",
+        help="Write the conflicts to a new file, to be settled there.",
+    ),
+    click.option("--dry-run", is_flag=True, help="Tell what would happen; write nothing."),
+    engine_options(),
+    commit_options("Who merges", "Write only", "call"),
+)
 
 
 @dataclass(frozen=True)

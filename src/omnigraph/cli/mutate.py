@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from omnigraph.cli.graphs import writing
-from omnigraph.cli.options import common_options
+from omnigraph.cli.options import commit_options, common_options
 from omnigraph.cli.output import Output, counted
 from omnigraph.cli.queries import graph_and_name, query_options, read_parameter_sets, read_query
 from omnigraph.cli.text import table
@@ -34,25 +34,17 @@ Examples:
 )
 @query_options
 @click.option("--branch", metavar="BRANCH", default="main", show_default=True)
-@click.option("--as", "actor", metavar="ACTOR", help="Who writes; recorded in the commit.")
-@click.option("--message", "-m", metavar="TEXT", help="What for; recorded in the commit.")
-@click.option("--if-commit", metavar="COMMIT", help="Write only if the branch is at this commit.")
-@click.option(
-    "--idempotency-key", metavar="KEY", help="A second write with the same key does nothing."
-)
+@commit_options("Who writes", "Write only", "write")
 @common_options
 def mutate(
+    output: Output,
     words: tuple[str, ...],
     store: str | None,
     path: str | None,
     text: str | None,
     parameters: str | None,
     branch: str,
-    actor: str | None,
-    message: str | None,
-    if_commit: str | None,
-    idempotency_key: str | None,
-    as_json: bool,
+    **options: Any,
 ) -> None:
     """Insert, update or delete, in one commit.
 
@@ -61,22 +53,13 @@ def mutate(
     picks one query of the file. With an array of objects as --params the query
     runs once for each, in order; all of it is still one commit.
     """
-    output = Output(json=as_json)
     place, name = graph_and_name(words, store)
     source = read_query(path, text)
     values = read_parameter_sets(parameters)
     with writing(place, output, f"branch {branch}") as graph:
         try:
             result = graph.mutate(
-                source,
-                name=name,
-                params=values,
-                branch=branch,
-                actor=actor,
-                message=message,
-                if_commit=if_commit,
-                idempotency_key=idempotency_key,
-                path=path,
+                source, name=name, params=values, branch=branch, path=path, **options
             )
         except ValidationError as error:
             raise (error if output.json else _shortened(error)) from None

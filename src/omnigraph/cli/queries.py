@@ -4,39 +4,34 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from omnigraph.cli.files import read_source, read_stdin
-from omnigraph.cli.graphs import graph_and
+from omnigraph.cli.graphs import graph_and, graph_words
+from omnigraph.cli.options import in_order
 from omnigraph.errors import UsageError
 from omnigraph.settings import Settings
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def query_options(function: _Function) -> _Function:
-    """Add `[GRAPH] [NAME]` (as `words`), `--store`, `--query`, `-e` and `--params`."""
-    function = click.option(
-        "--params",
-        "parameters",
-        metavar="JSON|@FILE",
-        help="Values of the parameters, as a JSON object; @- reads it from stdin.",
-    )(function)
-    function = click.option("-e", "text", metavar="TEXT", help="The query itself.")(function)
-    function = click.option(
+query_options = in_order(
+    graph_words("[GRAPH] [NAME]"),
+    click.option(
         "--query",
         "path",
         metavar="FILE",
         type=click.Path(),
         help="A .gq file; NAME picks one of its queries.",
-    )(function)
-    function = click.option(
-        "--store", metavar="GRAPH", help="The graph. Default: OMNIGRAPH_STORE."
-    )(function)
-    return click.argument("words", nargs=-1, metavar="[GRAPH] [NAME]")(function)
+    ),
+    click.option("-e", "text", metavar="TEXT", help="The query itself."),
+    click.option(
+        "--params",
+        "parameters",
+        metavar="JSON|@FILE",
+        help="Values of the parameters, as a JSON object; @- reads it from stdin.",
+    ),
+)
 
 
 def graph_and_name(words: Sequence[str], store: str | None) -> tuple[str, str | None]:

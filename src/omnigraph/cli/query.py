@@ -21,7 +21,7 @@ from omnigraph.cli.graphs import reading
 from omnigraph.cli.options import common_options
 from omnigraph.cli.output import Output, counted
 from omnigraph.cli.queries import graph_and_name, query_options, read_parameters, read_query
-from omnigraph.cli.states import check_state, state_options, state_to_read
+from omnigraph.cli.states import State, state_options
 from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
@@ -62,18 +62,16 @@ Examples:
 )
 @common_options
 def query(
+    output: Output,
     words: tuple[str, ...],
     store: str | None,
     path: str | None,
     text: str | None,
     parameters: str | None,
-    branch: str | None,
-    commit: str | None,
-    at: str | None,
+    state: State,
     format: str | None,
     target: str | None,
     seconds: float | None,
-    as_json: bool,
 ) -> None:
     """Run a query and show its answer.
 
@@ -82,21 +80,19 @@ def query(
     elsewhere, or in any other format. --json is the same as --format json; with
     --output FILE, it reports what was written.
     """
-    output = Output(json=as_json)
     place, name = graph_and_name(words, store)
     source = read_query(path, text)
     values = read_parameters(parameters)
-    check_state(branch, commit, at)
     if seconds is not None and not 0 < seconds < _LONGEST_TIME:
         raise UsageError(f"--limit-time {seconds:g} makes no sense; give seconds, more than 0")
-    chosen = _format(format, target, as_json)
+    chosen = _format(format, target, output.json)
     with reading(place) as graph:
         start = time.perf_counter()
         result = graph.query(
             source,
             name=name,
             params=values,
-            **state_to_read(graph, branch, commit, at),
+            **state.of(graph),
             time_limit=seconds,
             path=path,
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.graphs import graph_and, graph_arguments, reading
+from omnigraph.cli.graphs import graph_arguments, reading
 from omnigraph.cli.lazy import VerbGroup
 from omnigraph.cli.options import common_options
 from omnigraph.cli.output import Output
@@ -35,14 +35,12 @@ Examples:
 )
 @graph_arguments()
 @common_options
-def list_recoveries(words: tuple[str, ...], store: str | None, as_json: bool) -> None:
+def list_recoveries(output: Output, place: str) -> None:
     """List the interrupted writes that were resolved, newest first.
 
     A write whose process died is finished or undone by the next write, in any
     process. Each such recovery is kept here. Times are in UTC.
     """
-    output = Output(json=as_json)
-    (place,) = graph_and(words, store)
     with reading(place) as graph:
         recoveries = graph.recoveries()
     if output.json:

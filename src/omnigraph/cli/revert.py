@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omnigraph.cli.graphs import graph_and, graph_arguments
+from omnigraph.cli.graphs import graph_arguments
 from omnigraph.cli.merging import PICK, REVERT, MergeCall, merge_options
 from omnigraph.cli.options import common_options
 from omnigraph.cli.output import Output
@@ -27,22 +27,18 @@ Examples:
 @click.option("--branch", metavar="BRANCH", default="main", help="Where. Default: main.")
 @merge_options
 @common_options
-def revert(
-    words: tuple[str, ...], store: str | None, branch: str, as_json: bool, **flags: Any
-) -> int:
+def revert(output: Output, place: str, commit: str, branch: str, **flags: Any) -> int:
     """Undo a commit, in a new commit.
 
     COMMIT is the id of a commit, or a tag. What it changed is changed back; what
     came later stays. Where a later commit has changed the same, that is a conflict:
     ours is what the branch has, theirs what was there before COMMIT.
     """
-    output = Output(json=as_json)
-    place, id = graph_and(words, store, "COMMIT")
 
     def call(graph: Graph, options: dict[str, Any]) -> MergeResult:
-        return graph.revert(id, branch=branch, **options)
+        return graph.revert(commit, branch=branch, **options)
 
-    return MergeCall(output, id, branch, flags, REVERT).run(place, call)
+    return MergeCall(output, commit, branch, flags, REVERT).run(place, call)
 
 
 @click.command(
@@ -57,19 +53,15 @@ Examples:
 @click.option("--onto", metavar="BRANCH", default="main", help="Where to. Default: main.")
 @merge_options
 @common_options
-def cherry_pick(
-    words: tuple[str, ...], store: str | None, onto: str, as_json: bool, **flags: Any
-) -> int:
+def cherry_pick(output: Output, place: str, commit: str, onto: str, **flags: Any) -> int:
     """Do what a commit did on another branch.
 
     COMMIT is the id of a commit on any branch, or a tag. Only what this commit has
     changed comes along, not what was before it. Where the branch has changed the
     same, that is a conflict: ours is what the branch has, theirs what COMMIT has.
     """
-    output = Output(json=as_json)
-    place, id = graph_and(words, store, "COMMIT")
 
     def call(graph: Graph, options: dict[str, Any]) -> MergeResult:
-        return graph.cherry_pick(id, onto=onto, **options)
+        return graph.cherry_pick(commit, onto=onto, **options)
 
-    return MergeCall(output, id, onto, flags, PICK).run(place, call)
+    return MergeCall(output, commit, onto, flags, PICK).run(place, call)

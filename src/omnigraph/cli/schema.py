@@ -7,7 +7,7 @@ import sys
 import click
 
 from omnigraph.cli.files import read_source
-from omnigraph.cli.graphs import graph_arguments, reading
+from omnigraph.cli.graphs import graph_words, reading
 from omnigraph.cli.lazy import VerbGroup
 from omnigraph.cli.options import common_options, schema_option
 from omnigraph.cli.output import Output, coloured
@@ -32,7 +32,7 @@ Examples:
   omnigraph schema show team.omni --format pg
   omnigraph schema show --schema schema.pg --json"""
 )
-@graph_arguments()
+@graph_words()
 @schema_option
 @click.option(
     "--format",
@@ -44,7 +44,7 @@ Examples:
 )
 @common_options
 def show(
-    words: tuple[str, ...], store: str | None, schema_path: str | None, form: str, as_json: bool
+    output: Output, words: tuple[str, ...], store: str | None, schema_path: str | None, form: str
 ) -> None:
     """Show node types, edge types and their properties.
 
@@ -56,7 +56,6 @@ def show(
     from omnigraph.cli.schema_table import plain, print_rich
     from omnigraph.language import compile_schema, print_schema
 
-    output = Output(json=as_json)
     place, path = graph_or_schema(words, store, schema_path)
     if path is not None:
         catalog = compile_schema(read_source(path), path=path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from omnigraph.cli.graphs import graph_and, graph_arguments, reading, writing
+from omnigraph.cli.graphs import graph_arguments, reading, writing
 from omnigraph.cli.lazy import VerbGroup
 from omnigraph.cli.options import common_options
 from omnigraph.cli.output import Output
@@ -30,14 +30,12 @@ Examples:
 )
 @graph_arguments("NAME", "COMMIT")
 @common_options
-def create(words: tuple[str, ...], store: str | None, as_json: bool) -> None:
+def create(output: Output, place: str, name: str, commit: str) -> None:
     """Give a commit a name.
 
     The name stands for the commit wherever a commit is asked for. COMMIT is the id
     of a commit on any branch, or another tag.
     """
-    output = Output(json=as_json)
-    place, name, commit = graph_and(words, store, "NAME", "COMMIT")
     with writing(place, output, f"tag {name}") as graph:
         commit = graph.tags.create(name, commit)
     if output.json:
@@ -55,10 +53,8 @@ Examples:
 )
 @graph_arguments()
 @common_options
-def list_tags(words: tuple[str, ...], store: str | None, as_json: bool) -> None:
+def list_tags(output: Output, place: str) -> None:
     """List the tags with their commits."""
-    output = Output(json=as_json)
-    (place,) = graph_and(words, store)
     with reading(place) as graph:
         tags = list(graph.tags)
     if output.json:
@@ -76,10 +72,8 @@ Example:
 )
 @graph_arguments("NAME")
 @common_options
-def delete(words: tuple[str, ...], store: str | None, as_json: bool) -> None:
+def delete(output: Output, place: str, name: str) -> None:
     """Remove a name; the commit stays."""
-    output = Output(json=as_json)
-    place, name = graph_and(words, store, "NAME")
     with writing(place, output, f"tag {name}") as graph:
         commit = graph.commit(name).id if name in graph.tags.list() else None
         graph.tags.delete(name)

@@ -20,9 +20,8 @@ Examples:
   omnigraph version --json"""
 )
 @common_options
-def version(as_json: bool) -> None:
+def version(output: Output) -> None:
     """Show the versions of Omnigraph and its parts."""
-    output = Output(json=as_json)
     versions: dict[str, str | None] = {"omnigraph": __version__}
     versions["python"] = platform.python_version()
     for package in ("pylance", "pyarrow", "pyspark"):
