@@ -26,6 +26,9 @@ FAMILIES = {
     "ID": "Identity of types and properties",
     "QC": "Queries",
     "PB": "Values of parameters",
+    "DS": "Changes of a schema that lose data",
+    "MF": "Changes of a schema that may fail on data",
+    "RF": "Changes of a schema that are refused",
     "LT": "Warnings",
 }
 

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         QueryParameter,
         ResultField,
         Scalar,
+        SchemaPlan,
         ValueType,
         bind_parameters,
         check_queries,
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
         format_queries,
         format_schema,
         lint,
+        plan_schema,
         print_schema,
     )
     from omnigraph.maintenance.check import CheckResult, Problem
@@ -148,6 +150,7 @@ __all__ = [
     "ResultField",
     "Scalar",
     "SchemaError",
+    "SchemaPlan",
     "Settings",
     "Snapshot",
     "SourceError",
@@ -174,6 +177,7 @@ __all__ = [
     "init",
     "lint",
     "open",
+    "plan_schema",
     "print_schema",
     "read_resolutions",
     "register_spark",
@@ -239,6 +243,7 @@ _HOMES = {
     "QueryParameter": "omnigraph.language",
     "ResultField": "omnigraph.language",
     "Scalar": "omnigraph.language",
+    "SchemaPlan": "omnigraph.language",
     "ValueType": "omnigraph.language",
     "bind_parameters": "omnigraph.language",
     "check_queries": "omnigraph.language",
@@ -248,6 +253,7 @@ _HOMES = {
     "format_queries": "omnigraph.language",
     "format_schema": "omnigraph.language",
     "lint": "omnigraph.language",
+    "plan_schema": "omnigraph.language",
     "print_schema": "omnigraph.language",
 }
 

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from omnigraph.language.schema.catalog import Catalog, EdgeType, Interface, NodeType, Property
     from omnigraph.language.schema.compiler import check_schema, compile_schema
     from omnigraph.language.schema.formatter import format_schema
+    from omnigraph.language.schema.plan import plan_schema
     from omnigraph.language.schema.printer import print_schema
+    from omnigraph.language.schema.steps import SchemaPlan
     from omnigraph.language.types import Scalar, ValueType
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "QueryParameter",
     "ResultField",
     "Scalar",
+    "SchemaPlan",
     "ValueType",
     "bind_parameters",
     "check_queries",
@@ -47,6 +50,7 @@ __all__ = [
     "format_queries",
     "format_schema",
     "lint",
+    "plan_schema",
     "print_schema",
 ]
 
@@ -63,6 +67,7 @@ _HOMES = {
     "QueryParameter": "query.compiled",
     "ResultField": "query.compiled",
     "Scalar": "types",
+    "SchemaPlan": "schema.steps",
     "ValueType": "types",
     "bind_parameters": "query.parameters",
     "check_queries": "query.compiler",
@@ -72,6 +77,7 @@ _HOMES = {
     "format_queries": "query.formatter",
     "format_schema": "schema.formatter",
     "lint": "linter",
+    "plan_schema": "schema.plan",
     "print_schema": "schema.printer",
 }
 

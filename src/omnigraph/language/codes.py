@@ -1,13 +1,16 @@
 """Every code a diagnostic can have, with one plain sentence of what it means.
 
 Families: `LX` unreadable text, `SY` grammar, `TY` types and values, `SC` schema rules, `ID`
-identities, `QC` query rules, `PB` parameters, `LT` warnings (1xx queries, 2xx schemas).
+identities, `QC` query rules, `PB` parameters, `LT` warnings (1xx queries, 2xx schemas). Of
+changes of a schema: `DS` loses data, `MF` may fail on data, `RF` is refused.
 """
 
 from __future__ import annotations
 
 #: Code → what it means, in the order of codes.
 CODES: dict[str, str] = {
+    "OG-DS-101": "A node or edge type is dropped, with its data.",
+    "OG-DS-102": "A property is dropped, with its values.",
     "OG-ID-101": "`@rename_from` names something that the graph's schema does not have.",
     "OG-ID-102": "`@rename_from` names something that is still declared.",
     "OG-ID-103": "Two declarations say that they were renamed from the same one.",
@@ -27,6 +30,17 @@ CODES: dict[str, str] = {
     "OG-LX-004": "A string has an unknown escape or half of a surrogate pair.",
     "OG-LX-005": "A number is malformed or too large.",
     "OG-LX-006": "The text is not valid Unicode.",
+    "OG-MF-101": "A new edge type needs edges for nodes that are there already.",
+    "OG-MF-102": "The values of a new property are computed from the rows, and have to fit.",
+    "OG-MF-103": "A new property is required and has no value for the rows that are there.",
+    "OG-MF-104": "A property becomes required, and no row may have null.",
+    "OG-MF-105": "An enum allows fewer values, and no row may have another one.",
+    "OG-MF-106": "Values become unique, and no two rows may have the same.",
+    "OG-MF-107": "Numbers get bounds or narrower ones, and no row may be outside.",
+    "OG-MF-108": "Texts get a pattern, and those of all rows have to match it.",
+    "OG-MF-109": "A cardinality becomes narrower, and all nodes have to obey it.",
+    "OG-MF-110": "A type gets another key, which is possible only while it has no rows.",
+    "OG-MF-111": "An edge type gets other ends, which is possible only while it has no rows.",
     "OG-PB-101": "A required parameter is missing.",
     "OG-PB-102": "A value is passed for a parameter that the query does not have.",
     "OG-PB-103": "A value does not fit the type of its parameter.",
@@ -75,6 +89,9 @@ CODES: dict[str, str] = {
     "OG-QC-155": "One query both deletes and inserts or updates.",
     "OG-QC-156": "A value that may be null is assigned to a property that cannot be.",
     "OG-QC-157": "An update sets nothing.",
+    "OG-RF-101": "The type of a property cannot become this one.",
+    "OG-RF-102": "A vector cannot get another number of dimensions.",
+    "OG-RF-103": "A property cannot become a Blob, nor a Blob something else.",
     "OG-SC-101": "The name of a type does not start with a capital letter.",
     "OG-SC-102": "Two declarations have the same name.",
     "OG-SC-103": "`implements` names an interface that is not declared.",

@@ -7,6 +7,7 @@ from typing import Literal
 from omnigraph.diagnostics import Report, Span, did_you_mean, near_names
 from omnigraph.language.query.check_expression import ExpressionChecker, Place
 from omnigraph.language.query.expressions import Checked, Constant
+from omnigraph.language.query.operand_types import assignable
 from omnigraph.language.query.plan import Assignment, Delete, Insert, Statement, Update, WritePlan
 from omnigraph.language.query.tree import (
     DeleteNode,
@@ -220,7 +221,7 @@ class MutationChecker:
         if isinstance(value, Constant):
             return self.fit_literal(value, type, owner, span)
         value_type = value.type
-        if value_type is None or not _assignable(value_type, type):
+        if value_type is None or not assignable(value_type, type):
             shown = "null" if value_type is None else str(value_type.as_nullable(False))
             self.report.error(
                 "OG-QC-154",
@@ -261,22 +262,3 @@ class MutationChecker:
         except ValueFault as fault:
             self.report.error("OG-QC-154", f"{owner}: {fault.message}", span, fault.hint)
             return None
-
-
-def _assignable(source: ValueType, target: ValueType) -> bool:
-    """True when values of a type may be stored in another; ranges are checked when they are."""
-    if source.is_vector or target.is_vector:
-        return source.dimension == target.dimension
-    if source.is_list != target.is_list:
-        return False
-    a, b = source.element, target.element
-    if a.is_integer:
-        return b.is_number
-    if a.is_float:
-        return b.is_float
-    if source.is_enum and target.is_enum:
-        assert source.values is not None and target.values is not None
-        return bool(set(source.values) & set(target.values))
-    if target.is_blob:
-        return a.scalar in (Scalar.BLOB, Scalar.STRING)
-    return a.scalar is b.scalar

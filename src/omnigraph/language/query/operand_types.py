@@ -40,6 +40,25 @@ def comparable(a: ValueType, b: ValueType) -> bool:
     return (a.is_number and b.is_number) or a.scalar is b.scalar
 
 
+def assignable(source: ValueType, target: ValueType) -> bool:
+    """True when values of a type may be stored in another; ranges are checked when they are."""
+    if source.is_vector or target.is_vector:
+        return source.dimension == target.dimension
+    if source.is_list != target.is_list:
+        return False
+    a, b = source.element, target.element
+    if a.is_integer:
+        return b.is_number
+    if a.is_float:
+        return b.is_float
+    if source.is_enum and target.is_enum:
+        assert source.values is not None and target.values is not None
+        return bool(set(source.values) & set(target.values))
+    if target.is_blob:
+        return a.scalar in (Scalar.BLOB, Scalar.STRING)
+    return a.scalar is b.scalar
+
+
 def is_bool(type: ValueType) -> bool:
     """True for one Bool."""
     return type.is_scalar and type.scalar is Scalar.BOOL

@@ -13,12 +13,15 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct, field
 
 from omnigraph.language.types import STRING, ValueType
 from omnigraph.language.values import Value, coerce, to_json
+
+if TYPE_CHECKING:
+    from omnigraph.language.query.expressions import Checked
 
 #: Version of the compiled JSON form.
 FORMAT = 1
@@ -175,12 +178,19 @@ class EdgeType(TableType, frozen=True):
 
 
 class Catalog(Struct, frozen=True, dict=True):
-    """A compiled schema. Mappings are by name, in the order declared."""
+    """A compiled schema. Mappings are by name, in the order declared.
+
+    Attributes:
+        next_id: The number that the next new type or property gets.
+        backfills: By the ids of properties: how the rows that a graph has now get their values. As
+            instructions for one change they are no part of what is stored, nor of the hashes.
+    """
 
     interfaces: Mapping[str, Interface]
     nodes: Mapping[str, NodeType]
     edges: Mapping[str, EdgeType]
     next_id: int
+    backfills: Mapping[int, Checked] = field(default_factory=dict)
 
     @cached_property
     def edges_by_query_name(self) -> Mapping[str, EdgeType]:
