@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.graph import Graph, init
+from omnigraph.query.tables import policy
 
 SCHEMA = """
 node Doc {
@@ -70,3 +71,74 @@ def test_a_branch_builds_only_its_own(graph: Graph) -> None:
     assert graph.ensure_indices("draft").commit is None
     graph.mutate('query q() { insert Doc { slug: "x", body: "x" } }', branch="draft")
     assert set(graph.ensure_indices("draft").tables) == {"Doc"}
+
+
+def test_vectors_get_an_index_when_there_are_many(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policy, "VECTORS_WITHOUT_INDEX", 40)
+    monkeypatch.setattr(policy, "VECTORS_IN_FULL", 100)
+    monkeypatch.setattr(policy, "UNINDEXED_VECTORS", 20)
+    add = "query q($n: String, $v: Vector(2)) { insert Doc { slug: $n, body: $n, vector: $v } }"
+
+    def insert(first: int, last: int) -> None:
+        rows = [{"n": f"v{n}", "v": [float(n), 1.0]} for n in range(first, last)]
+        graph.mutate(add, params=rows)
+
+    graph.ensure_indices()
+    # There are rows enough, but none of them has a vector.
+    assert "vector_nearest" not in built(graph, "Doc")
+    insert(0, 10)
+    graph.ensure_indices()
+    assert kinds(graph)["vector_nearest"] == "ivf_flat"
+    insert(10, 20)
+    graph.ensure_indices()
+    # Few vectors are compared one by one.
+    assert built(graph, "Doc")["vector_nearest"] == 1
+    insert(20, 60)
+    graph.ensure_indices()
+    assert kinds(graph)["vector_nearest"] == "ivf_sq"
+    assert built(graph, "Doc")["vector_nearest"] == 0
+    monkeypatch.setattr(policy, "VECTORS_IN_FULL", 1000)
+    assert graph.ensure_indices().commit is None
+
+
+def test_an_index_has_the_kind_and_the_parameters_that_are_declared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policy, "VECTORS_WITHOUT_INDEX", 10)
+    graph = init(
+        tmp_path / "g",
+        """
+        node Doc {
+          slug: String @key
+          body: String
+          size: I64
+          vector: Vector(4)
+          @index(body, kind="full_text")
+          @index(size, kind="bitmap")
+          @index(vector, kind="ivf_flat", partitions=3)
+        }
+        """,
+    )
+    add = (
+        "query q($n: String, $v: Vector(4)) {"
+        " insert Doc { slug: $n, body: $n, size: 1, vector: $v } }"
+    )
+    graph.mutate(add, params=[{"n": f"v{n}", "v": [n, 1, 2, 3]} for n in range(30)])
+    graph.ensure_indices()
+    assert kinds(graph) == {
+        "id_btree": "btree",
+        "body_full_text": "full_text",
+        "size_bitmap": "bitmap",
+        "vector_nearest": "ivf_flat",
+    }
+    table = graph.snapshot()._table("Doc")
+    dataset = graph._repository.tables.open(table.ref, table.version)._dataset
+    assert dataset.stats.index_stats("vector_nearest")["indices"][0]["num_partitions"] == 3
+
+
+def kinds(graph: Graph) -> dict[str, str]:
+    table = graph.snapshot()._table("Doc")
+    indexes = graph._repository.tables.open(table.ref, table.version).indices()
+    return {index.name: index.kind for index in indexes}

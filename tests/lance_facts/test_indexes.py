@@ -78,6 +78,22 @@ def test_a_second_segment_of_a_name_extends_the_index(tmp_path):
     assert found(made, "fox") == ["r1", "r2"]
 
 
+# stage_indices extends a BITMAP and a LABEL_LIST by new rows only. When it fails, that may go.
+@pytest.mark.parametrize("kind,stale", [("BTREE", 0), ("BITMAP", 1)])
+def test_a_second_segment_with_a_changed_row_finds_it_by_its_old_value(tmp_path, kind, stale):
+    table = create(tmp_path / "t", rows(1, 2))
+    table = build(table, index(table, "n", kind))
+    changed = rows(2).set_column(1, "n", pa.array([1000], pa.int32()))
+    table.merge_insert("id").when_matched_update_all().execute(changed)
+    table = lance.dataset(table.uri)
+    assert ids(table, "n = 2") == []
+    (new,) = set(f.fragment_id for f in table.get_fragments()) - covered(table, f"n_{kind}")
+    more = table.create_index_uncommitted(
+        "n", kind, name=f"n_{kind}", replace=True, fragment_ids=[new]
+    )
+    assert len(ids(build(table, more), "n = 2")) == stale
+
+
 # Reads are right while an index lags: rows that it does not cover are scanned.
 def test_rows_that_an_index_does_not_cover_are_found(tmp_path):
     table = create(tmp_path / "t", rows(1))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from omnigraph.language import Scalar, ValueType
+from omnigraph.language.schema.index_options import possible_kinds
 from omnigraph.language.types import INTEGER_BOUNDS
 from tests.language.generators import (
     NEWLINE,
@@ -233,9 +234,10 @@ def _finish(source: Source, declared: Declared) -> None:
             declared.groups.append(Group("unique", group))
     for prop in members:
         if not prop.type.is_blob and prop.name not in indexes and source.chance(10):
-            options = [",", "kind", "=", '"btree"'] if source.chance(50) else []
-            if options and source.chance(30):
-                options += [",", "lists", "=", *literal(source, ValueType(Scalar.I32))]
+            kind = source.pick(possible_kinds(prop.type))
+            options = [",", "kind", "=", f'"{kind}"'] if source.chance(50) else []
+            if prop.type.is_vector and source.chance(30):
+                options += [",", "partitions", "=", source.pick(["1", "256"])]
             declared.groups.append(Group("index", [prop], options))
         if prop.type.is_number and source.chance(20):
             declared.groups.append(Group("range", [prop], [",", *_bounds(source, prop.type)]))

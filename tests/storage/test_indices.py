@@ -134,14 +134,50 @@ def test_extending_what_covers_everything_is_nothing(tables, place):
     assert tables.stage_indices(tables.open(place), INDICES, extend=True) is None
 
 
-def test_an_index_in_many_segments_is_built_anew(tables, place):
+def test_an_index_that_grows_row_by_row_has_few_segments(tables, place):
     spec = IndexSpec("id", "id", "btree")
     build(tables, place, spec)
-    for number in range(4):
+    (first,) = tables.open(place).indices()
+    for number in range(12):
         append(tables, place, 500 + number, 501 + number)
         build(tables, place, spec, extend=True)
     (index,) = tables.open(place).indices()
-    assert (index.segments, index.uncovered) == (1, 0)
+    assert index.uncovered == 0 and index.segments <= 4
+    # The many rows that were there first are not indexed again.
+    (described,) = tables.open(place)._dataset.describe_indices()
+    assert first.fragments in [set(segment.fragment_ids) for segment in described.segments]
+
+
+@pytest.mark.parametrize(
+    "name,old,new",
+    [
+        ("age_btree", "age = 17", "age = 1000"),
+        ("team_bitmap", "team = 'blue' and id = 'p17'", "team = 'pink'"),
+        ("tags_labels", "array_has(tags, 't2') and id = 'p17'", "array_has(tags, 'new')"),
+    ],
+)
+def test_values_that_a_row_had_are_not_found_when_an_index_is_extended(
+    tables, place, name, old, new
+):
+    # Without the index of ids, which would answer in its place.
+    spec = next(spec for spec in INDICES if spec.name == name)
+    build(tables, place, spec)
+    before = tables.open(place).count(old)
+    changed = people(17, 18, age=1000, team="pink", tags=["new"])
+    commit(tables, tables.stage_merge(tables.open(place), changed))
+    build(tables, place, spec, extend=True)
+    assert tables.open(place).indices()[0].uncovered == 0
+    assert tables.open(place).count(old) == before - 1
+    assert tables.open(place).count(new) == 1
+
+
+@pytest.mark.parametrize("spec", INDICES[2:4], ids=lambda spec: spec.name)
+def test_an_index_of_few_values_is_extended_by_new_rows_alone(tables, place, spec):
+    build(tables, place, spec)
+    append(tables, place, 500, 510)
+    build(tables, place, spec, extend=True)
+    segments = tables.open(place).indices()[0].segments
+    assert segments == (2 if place.branch is None else segments)
 
 
 def test_indexes_can_be_dropped(tables, place):

@@ -122,6 +122,7 @@ CODES: dict[str, str] = {
     "OG-SC-154": "A regular expression is not valid RE2.",
     "OG-SC-155": "A cardinality is impossible.",
     "OG-SC-156": "An annotation in a body belongs to no property.",
+    "OG-SC-157": "An option of an index is unknown, or does not fit its property.",
     "OG-SC-160": "An annotation stands where it cannot stand.",
     "OG-SC-161": "The same annotation stands twice at one place.",
     "OG-SC-162": "An annotation has the wrong arguments.",

@@ -1,65 +1,45 @@
 """Staged indexes: built beside the table, in use when the staged write is committed.
 
-Several indexes of one table, new ones, replaced ones and dropped ones, are one staged write.
+Several indexes of one table, new ones, replaced ones and dropped ones, are one staged write. An
+index is one or more segments, each over some fragments. Rows that came later get a segment of their
+own, which small ones become a part of: so a row is indexed anew as often as its segment doubles.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from functools import partial
-from types import MappingProxyType
-from typing import Any, Literal
 
-import pyarrow as pa
+import pyarrow.compute as pc
 from lance import LanceDataset, LanceOperation
 from lance.dataset import Index
 
-from omnigraph.errors import UsageError
+from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.storage.builds import run_together
+from omnigraph.storage.segments import (
+    IndexKind,
+    IndexSpec,
+    SegmentBuild,
+    build_segment,
+    write_segment,
+)
 from omnigraph.storage.snapshot import TableSnapshot, table_errors
 from omnigraph.storage.staged import StagedWrite, staged
+from omnigraph.storage.table_ref import ROW_ID
 
-ScalarKind = Literal["btree", "bitmap", "label_list", "full_text"]
-VectorKind = Literal["ivf_flat", "ivf_pq", "ivf_hnsw_flat", "ivf_hnsw_sq", "ivf_hnsw_pq"]
-IndexKind = ScalarKind | VectorKind
+__all__ = ["IndexKind", "IndexSpec", "SegmentBuild", "build_segment", "stage_indices"]
 
-#: What Lance calls the kinds.
-_NAMES: Mapping[IndexKind, str] = MappingProxyType(
-    {
-        "btree": "BTREE",
-        "bitmap": "BITMAP",
-        "label_list": "LABEL_LIST",
-        "full_text": "INVERTED",
-        "ivf_flat": "IVF_FLAT",
-        "ivf_pq": "IVF_PQ",
-        "ivf_hnsw_flat": "IVF_HNSW_FLAT",
-        "ivf_hnsw_sq": "IVF_HNSW_SQ",
-        "ivf_hnsw_pq": "IVF_HNSW_PQ",
-    }
-)
-#: An index with more segments than this is built anew instead of being extended once more.
-_MOST_SEGMENTS = 4
-#: Product quantization learns this many code words, and needs as many vectors.
-_PQ_WORDS = 256
+#: A segment becomes a part of a new one that has at least this part of its rows, and of any when an
+#: index has so many segments: every query looks into each of them.
+_ABSORBED_PART = 2
+_MOST_SEGMENTS = 8
+#: These are made of row ids, which a row keeps when its values change. If another segment has the
+#: row's new values, the old ones are still found: so such an index is extended by new rows only.
+_BY_ROW_ID: frozenset[IndexKind] = frozenset({"bitmap", "label_list"})
 
 
-@dataclass(frozen=True, slots=True)
-class IndexSpec:
-    """An index to build.
-
-    Attributes:
-        name: The index's name. One of the same name is replaced.
-        column: What is indexed.
-        kind: Which index. Vector indexes are by cosine distance.
-        parameters: Passed on to Lance, such as `num_partitions`, `num_sub_vectors`, `language`.
-    """
-
-    name: str
-    column: str
-    kind: IndexKind
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+#: Builds segments of a version of a table; None where there is nothing to build.
+BuildSegments = Callable[[TableSnapshot, Sequence[SegmentBuild]], Sequence[Index | None]]
 
 
 def stage_indices(
@@ -68,6 +48,7 @@ def stage_indices(
     *,
     drop: Sequence[str] = (),
     extend: bool = False,
+    build: BuildSegments | None = None,
 ) -> StagedWrite | None:
     """Stage indexes of a table; None when there is nothing to do.
 
@@ -80,6 +61,7 @@ def stage_indices(
         drop: Names of indexes to remove.
         extend: An index that exists, of the same kind, is extended by the rows that it does not
             cover yet.
+        build: Builds the segments; in threads of this process when omitted.
 
     Raises:
         UsageError: A column does not exist or has the wrong type, or the name is that
@@ -92,28 +74,22 @@ def stage_indices(
     with table_errors(snapshot.ref):
         existing = _segments(dataset)
         known = {index.name: (index.column, index.kind) for index in snapshot.indices()}
-        builds: list[Callable[[], Index | None]] = []
+        builds: list[SegmentBuild] = []
         replaced: list[list[Index]] = []
         removed = [segment for name in drop for segment in existing.get(name, ())]
         for spec in specs:
             old = existing.get(spec.name, [])
-            fragments = list(snapshot.fragment_ids)
+            fragments = snapshot.fragment_ids
             column, kind = known.get(spec.name, (spec.column, spec.kind))
             if column != spec.column:
                 raise UsageError(f"the index {spec.name} is of column {column}; drop it first")
-            if extend and kind == spec.kind and old and len(old) < _MOST_SEGMENTS:
-                covered = {id for segment in old for id in segment.fragment_ids}
-                # What covers nothing any more is replaced.
-                old = [
-                    segment for segment in old if set(fragments).isdisjoint(segment.fragment_ids)
-                ]
-                fragments = [id for id in fragments if id not in covered]
-            # A dataset is used by one thread at a time.
-            own = dataset.checkout_version((snapshot.ref.branch, snapshot.version))
-            builds.append(partial(_build, own, spec, fragments))
+            if extend and kind == spec.kind and old:
+                fragments, old = _extension(snapshot, spec.kind, old)
+            builds.append(SegmentBuild(spec, fragments))
             replaced.append(old)
         built: list[Index] = []
-        for segment, old in zip(run_together(builds), replaced, strict=True):
+        segments = (build or build_here)(snapshot, builds)
+        for segment, old in zip(segments, replaced, strict=True):
             if segment is not None:
                 built.append(segment)
                 removed += old
@@ -122,51 +98,59 @@ def stage_indices(
     return staged(snapshot, "indices", LanceOperation.CreateIndex(built, removed))
 
 
-def build_segment(
-    dataset: LanceDataset, spec: IndexSpec, fragments: list[int], parameters: Mapping[str, Any]
-) -> Index:
-    """Write the files of an index over some fragments; no version refers to them."""
-    kind = _NAMES[spec.kind]
-    # `replace` only stops Lance from refusing a name that is in use; nothing is replaced here.
-    segment = dataset.create_index_uncommitted(
-        spec.column, kind, name=spec.name, replace=True, fragment_ids=fragments, **parameters
-    )
-    if spec.kind == "full_text":
-        # Lance writes full-text parts to a staging folder, which readers do not look into.
-        segment = dataset.merge_existing_index_segments([segment])
-    return segment
+def build_here(snapshot: TableSnapshot, builds: Sequence[SegmentBuild]) -> list[Index | None]:
+    """Build segments in threads of this process."""
+
+    def own() -> LanceDataset:
+        # A dataset is used by one thread at a time.
+        return snapshot._dataset.checkout_version((snapshot.ref.branch, snapshot.version))
+
+    return run_together([partial(write_segment, own(), build) for build in builds])
 
 
-def _build(dataset: LanceDataset, spec: IndexSpec, fragments: list[int]) -> Index | None:
-    if spec.kind not in _NAMES:
-        raise UsageError(f"there is no index kind {spec.kind!r}; use {', '.join(_NAMES)}")
-    if spec.column not in dataset.schema.names:
-        raise UsageError(f"cannot index {spec.column}: there is no such column")
-    if not fragments:
-        return None
-    parameters: dict[str, Any] = dict(spec.parameters)
-    if spec.kind == "full_text":
-        parameters = {"with_position": True} | parameters
-    elif spec.kind.startswith("ivf"):
-        vectors = dataset.count_rows(filter=f"`{spec.column}` is not null")
-        if vectors < (_PQ_WORDS if spec.kind.endswith("pq") else 1):
-            return None
-        parameters = _vector_parameters(dataset.schema.field(spec.column), vectors, spec)
+def _extension(
+    snapshot: TableSnapshot, kind: IndexKind, segments: Sequence[Index]
+) -> tuple[tuple[int, ...], list[Index]]:
+    """What a new segment covers so that an index covers everything, and what it replaces."""
+    dataset: LanceDataset = snapshot._dataset
+    rows = {f.fragment_id: f.metadata.num_rows for f in dataset.get_fragments()}
+    covered = {id for segment in segments for id in segment.fragment_ids}
+    wanted = [id for id in rows if id not in covered]
+    if not wanted:
+        return (), []
+    # What covers nothing any more is replaced, too.
+    sizes = {s.uuid: sum(rows.get(id, 0) for id in s.fragment_ids) for s in segments}
+    everything = kind in _BY_ROW_ID and _has_old_rows(snapshot, wanted, segments)
+    size = sum(rows[id] for id in wanted)
+    replaced: list[Index] = []
+    for segment in sorted(segments, key=lambda s: sizes[s.uuid]):
+        is_small = sizes[segment.uuid] <= _ABSORBED_PART * size
+        if everything or is_small or len(segments) - len(replaced) >= _MOST_SEGMENTS:
+            wanted += [id for id in segment.fragment_ids if id in rows]
+            size += sizes[segment.uuid]
+            replaced.append(segment)
+    return tuple(sorted(wanted)), replaced
+
+
+def _has_old_rows(
+    snapshot: TableSnapshot, fragments: Sequence[int], segments: Sequence[Index]
+) -> bool:
+    """True unless all rows of some fragments came after the segments were built."""
     try:
-        return build_segment(dataset, spec, fragments, parameters)
-    except (TypeError, KeyError) as error:
-        raise UsageError(f"cannot index {spec.column} as {spec.kind}: {error.args[0]}") from error
-
-
-def _vector_parameters(column: pa.Field, vectors: int, spec: IndexSpec) -> dict[str, Any]:
-    parameters: dict[str, Any] = {"metric": "cosine", "num_partitions": math.isqrt(vectors)}
-    parameters |= spec.parameters
-    parameters["num_partitions"] = max(1, min(parameters["num_partitions"], vectors))
-    if spec.kind.endswith("pq") and pa.types.is_fixed_size_list(column.type):
-        size = column.type.list_size
-        fits = next(n for n in (16, 8, 4, 2, 1) if size % n == 0)
-        parameters.setdefault("num_sub_vectors", size // fits)
-    return parameters
+        built = snapshot.at(max(segment.dataset_version for segment in segments))
+        first = built.next_row_id
+    except (NotFound, StorageError):
+        # A cleanup has removed that version, or it is one of the table that this is a fork of.
+        return True
+    least = min(
+        (
+            pc.min(batch[ROW_ID]).as_py()
+            for batch in snapshot.batches([], places=True, fragments=fragments)
+            if batch.num_rows
+        ),
+        default=first,
+    )
+    return bool(least < first)
 
 
 def _segments(dataset: LanceDataset) -> dict[str, list[Index]]:

@@ -100,11 +100,16 @@ def replacing(updated: list[Any], emptied: list[int], fragments: list[Any]) -> A
         updated_fragments=updated,
         new_fragments=fragments,
         # All columns are written anew: no index covers the new fragments.
-        fields_for_preserving_frag_bitmap=sorted(
-            {field for f in fragments for file in f.files for field in file.fields}
-        ),
+        fields_for_preserving_frag_bitmap=fields_written(fragments),
         update_mode="rewrite_rows",
     )
+
+
+def fields_written(fragments: Sequence[Any]) -> list[int]:
+    """The fields of fragments. An index of another field would be taken to cover these."""
+    # Files list only the elements of lists, and an index is of the list, which has a number before.
+    last = max((field for f in fragments for file in f.files for field in file.fields), default=-1)
+    return list(range(last + 1))
 
 
 def new_fragments(dataset: LanceDataset, rows: pa.Table, branch: str | None) -> list[Any]:

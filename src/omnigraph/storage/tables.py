@@ -31,7 +31,7 @@ from omnigraph.storage.indices import IndexKind, IndexSpec, stage_indices
 from omnigraph.storage.links import refuse_links_to
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
-from omnigraph.storage.patch import Patch, new_fragments, stage_patch
+from omnigraph.storage.patch import Patch, fields_written, new_fragments, stage_patch
 from omnigraph.storage.room import in_room, stage_room
 from omnigraph.storage.snapshot import (
     TableIndex,
@@ -275,8 +275,7 @@ class Tables:
             merge = stage_tier_merge(write._dataset, write.ref.branch, busy)
         if merge is None:
             return write
-        written = sorted({field for f in new for file in f.files for field in file.fields})
-        return replace(write, _operation=with_merge(write._operation, merge, written))
+        return replace(write, _operation=with_merge(write._operation, merge, fields_written(new)))
 
     def stage_room(self, write: StagedWrite) -> StagedWrite:
         """Stage the version that makes room for what a write replaces; see `room`."""

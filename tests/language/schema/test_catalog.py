@@ -16,7 +16,7 @@ node Person @color(red, 1..2, day=date("2026-01-01")) implements Named {
   mood: enum(good, bad) @default(good)
   v: Vector(2)? @embed("name", model="m")
   score: F64
-  @range(score, 0..1)  @check(name, "x")  @unique(born, mood)  @index(v, metric="cosine")
+  @range(score, 0..1)  @check(name, "x")  @unique(born, mood)  @index(v, kind="ivf_flat")
 }
 edge Knows: Person -> Person @card(0..3) { w: F32 @unique(from, to) }
 """

@@ -6,7 +6,8 @@ What comes out is in a canonical order, so that two texts that say the same give
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct, field
@@ -22,6 +23,7 @@ from omnigraph.language.schema.catalog import (
     Range,
 )
 from omnigraph.language.schema.draft import Checks, PropertyDraft
+from omnigraph.language.schema.index_options import option_fault
 from omnigraph.language.schema.tree import Member, PropertyNode
 from omnigraph.language.syntax import AnnotationNode, LiteralNode, NameNode, RangeNode, range_text
 from omnigraph.language.types import FLOATS, INTEGER_BOUNDS, STRING, ValueType
@@ -118,7 +120,7 @@ class ConstraintChecks:
             elif name == "unique":
                 self._unique(named, annotation.span)
             else:
-                self._index(named[0], (), annotation.span)
+                self._index(named[0], {}, annotation.span)
 
     def _inherit(self) -> None:
         origin = "this one"
@@ -295,9 +297,16 @@ class ConstraintChecks:
             hint = "write one `@index` for each property" if len(names) > 1 else None
             self._malformed(node, hint)
             return
-        self._index(spelt[0], tuple(sorted(options.items())), node.span)
+        spans = {key.text: value.span for key, value in node.options}
+        self._index(spelt[0], options, node.span, spans)
 
-    def _index(self, name: NameNode, options: tuple[tuple[str, Any], ...], span: Span) -> None:
+    def _index(
+        self,
+        name: NameNode,
+        named: dict[str, Any],
+        span: Span,
+        spans: Mapping[str, Span] = MappingProxyType({}),
+    ) -> None:
         exists, type = self._member(name, "index")
         if not exists:
             return
@@ -306,7 +315,13 @@ class ConstraintChecks:
                 "OG-SC-148", f"`{name.text}` is {type.noun} and cannot be indexed", name.span
             )
             return
-        if not self._twice(self._indexes, (name.text, repr(options)), span, "index"):
+        if type is not None and (fault := option_fault(type, named)) is not None:
+            self._checks.error("OG-SC-157", fault.message, spans[fault.option], fault.hint)
+            return
+        options = tuple(sorted(named.items()))
+        # Several of a vector would only differ in how they are laid out, and one of them be used.
+        distinction = "" if type is not None and type.is_vector else repr(options)
+        if not self._twice(self._indexes, (name.text, distinction), span, "index"):
             self._result.indexes.append(Index(name.text, options))
 
     def _end_index(self, names: list[NameNode], node: AnnotationNode) -> None:
