@@ -87,7 +87,7 @@ def test_a_second_segment_with_a_changed_row_finds_it_by_its_old_value(tmp_path,
     table.merge_insert("id").when_matched_update_all().execute(changed)
     table = lance.dataset(table.uri)
     assert ids(table, "n = 2") == []
-    (new,) = set(f.fragment_id for f in table.get_fragments()) - covered(table, f"n_{kind}")
+    (new,) = {f.fragment_id for f in table.get_fragments()} - covered(table, f"n_{kind}")
     more = table.create_index_uncommitted(
         "n", kind, name=f"n_{kind}", replace=True, fragment_ids=[new]
     )
