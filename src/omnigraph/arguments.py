@@ -182,17 +182,21 @@ def checked(call: Callable[P, T]) -> Callable[P, T]:
         return call
     optional = _with_default_none(call, positional)
 
-    def check(name: str, value: object) -> None:
-        kind = kinds.get(name)
-        if kind is not None and not (value is None and name in optional) and not kind.fits(value):
-            raise UsageError(f"{name} is {kind.description}, not {shortened(value)}")
+    fits = {name: kind.fits for name, kind in kinds.items()}
 
+    def refuse(name: str, value: object) -> None:
+        if not (value is None and name in optional):
+            raise UsageError(f"{name} is {kinds[name].description}, not {shortened(value)}")
+
+    # Every call pays for this, so it calls nothing but what tells whether a value fits.
     @wraps(call)
     def refusing(*args: P.args, **options: P.kwargs) -> T:
         for name, value in zip(positional, args, strict=False):
-            check(name, value)
+            if name in fits and not fits[name](value):
+                refuse(name, value)
         for name, value in options.items():
-            check(name, value)
+            if name in fits and not fits[name](value):
+                refuse(name, value)
         return call(*args, **options)
 
     return refusing

@@ -15,6 +15,13 @@ def add_all(place: str, names: list[str], branch: str) -> None:
             graph.mutate(ADD, params={"n": name}, branch=branch)
 
 
+def put_name(place: str, branch: str, key: int, name: str) -> None:
+    """Change the name of a person."""
+    text = "query q($k: I64, $n: String) { update Person set { name: $n } where key = $k }"
+    with open(place) as graph:
+        graph.mutate(text, params={"k": key, "n": name}, branch=branch)
+
+
 def delete_and_die(place: str, point: str) -> None:
     """Begin to delete the branch `draft`."""
     with open(place) as graph, failpoints.active(point, "kill"):

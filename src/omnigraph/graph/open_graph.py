@@ -13,7 +13,7 @@ from omnigraph.graph.refs import Branches, Tags
 from omnigraph.graph.snapshots import Snapshot
 from omnigraph.history.manifest import MAIN, Commit
 from omnigraph.history.repository import Repository
-from omnigraph.history.revisions import Ref, find_commit, resolve, revision_of
+from omnigraph.history.revisions import Ref, Revision, find_commit, resolve, revision_of
 from omnigraph.language import Catalog, CompiledQuery, QueryCache
 from omnigraph.query.tables.caches import Caches
 from omnigraph.settings import Settings
@@ -90,33 +90,33 @@ class OpenGraph:
 
     def _state_to_read(
         self, branch: str, commit: str | None, snapshot: Snapshot | None, version: int | None
-    ) -> Snapshot:
+    ) -> Revision:
         if snapshot is None:
-            return self.snapshot(branch, commit=commit, version=version)
+            return revision_of(self._repository.history, branch, commit, version)
         if not isinstance(snapshot, Snapshot):
             raise UsageError(f"snapshot is what `Graph.snapshot` returns, not {snapshot!r}")
         if commit is not None or version is not None:
             raise UsageError("pass snapshot, commit or version: each tells what is read")
         if snapshot._repository is not self._repository:
             raise UsageError("the snapshot is of another graph; take it from the one that is asked")
-        return snapshot
+        return snapshot._revision
 
     def _graph_state(self, ref: Ref | Snapshot) -> GraphState:
         """The state that a branch, a commit, a tag, a version, a time or a snapshot names."""
         from omnigraph.merge.changes import GraphState
 
         if isinstance(ref, Snapshot):
-            revision = self._state_to_read(MAIN, None, ref, None)._revision
+            revision = self._state_to_read(MAIN, None, ref, None)
         else:
             revision = resolve(self._repository.history, ref)
         return GraphState(self._repository, revision.commit, revision.home, revision.state)
 
-    def _caches_of(self, snapshot: Snapshot) -> Caches:
+    def _caches_of(self, epoch: int) -> Caches:
         """What queries share, as long as the graph's folder is not replaced."""
-        if self._caches.epoch < snapshot._epoch:
-            self._caches = self._caches.anew(snapshot._epoch)
+        if self._caches.epoch < epoch:
+            self._caches = self._caches.anew(epoch)
         caches = self._caches
-        return caches if caches.epoch == snapshot._epoch else caches.anew(snapshot._epoch)
+        return caches if caches.epoch == epoch else caches.anew(epoch)
 
     @cached_property
     def _warm_up(self) -> WarmUp:

@@ -11,6 +11,7 @@ from omnigraph.errors import UsageError
 from omnigraph.graph.open_graph import OpenGraph
 from omnigraph.graph.snapshots import Snapshot
 from omnigraph.history.manifest import MAIN
+from omnigraph.history.revisions import Revision
 from omnigraph.language import CompiledQuery, bind_parameters
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.query.budget import Budget
@@ -74,8 +75,9 @@ class Reads(OpenGraph):
             36
         """
         query = self._bound(text, name, params, path)
-        snapshot = self._state_to_read(branch, commit, snapshot, version)
-        return run_query(self._read(query, snapshot, time_limit, memory_limit))
+        revision = self._state_to_read(branch, commit, snapshot, version)
+        is_present = snapshot is None
+        return run_query(self._read(query, revision, time_limit, memory_limit, is_present))
 
     def query_batches(
         self,
@@ -122,8 +124,8 @@ class Reads(OpenGraph):
             3
         """
         query = self._bound(text, name, params, path)
-        snapshot = self._state_to_read(branch, commit, snapshot, version)
-        read = self._read(query, snapshot, time_limit, memory_limit)
+        revision = self._state_to_read(branch, commit, snapshot, version)
+        read = self._read(query, revision, time_limit, memory_limit)
         return run_in_batches(read, batch_rows)
 
     def _bound(
@@ -142,16 +144,17 @@ class Reads(OpenGraph):
     def _read(
         self,
         query: BoundQuery,
-        snapshot: Snapshot,
+        revision: Revision,
         seconds: float | None = None,
         mib: int | None = None,
+        is_present: bool = False,
     ) -> Read:
         budget = Budget(
             self._settings.query_seconds if seconds is None else seconds,
             (self._settings.query_mib if mib is None else mib) << 20,
         )
-        caches = self._caches_of(snapshot)
-        return Read(*query, self._repository, snapshot._revision, caches, budget)
+        caches = self._caches_of(revision.epoch)
+        return Read(*query, self._repository, revision, caches, budget, is_present)
 
     def explain(
         self,
@@ -180,8 +183,8 @@ class Reads(OpenGraph):
             path: Name of the text in messages.
         """
         query = self._bound(text, name, params, path, _ONLY_READS)
-        snapshot = self._state_to_read(branch, commit, snapshot, version)
-        return explain_query(self._read(query, snapshot), analyze)
+        revision = self._state_to_read(branch, commit, snapshot, version)
+        return explain_query(self._read(query, revision), analyze)
 
     def read_blob(
         self,
@@ -311,7 +314,9 @@ class StateReads:
     ) -> QueryResult:
         """Match a pattern and return what was asked for; see `Graph.query`."""
         query = self._graph._bound(text, name, params, path)
-        return run_query(self._graph._read(query, self._state(), time_limit, memory_limit))
+        return run_query(
+            self._graph._read(query, self._state()._revision, time_limit, memory_limit)
+        )
 
     def query_batches(
         self,
@@ -326,7 +331,7 @@ class StateReads:
     ) -> QueryBatches:
         """Return the answer in batches while it is computed; see `Graph.query_batches`."""
         query = self._graph._bound(text, name, params, path)
-        read = self._graph._read(query, self._state(), time_limit, memory_limit)
+        read = self._graph._read(query, self._state()._revision, time_limit, memory_limit)
         return run_in_batches(read, batch_rows)
 
     def explain(
@@ -340,4 +345,4 @@ class StateReads:
     ) -> Explanation:
         """Explain how a query is run; see `Graph.explain`."""
         query = self._graph._bound(text, name, params, path, _ONLY_READS)
-        return explain_query(self._graph._read(query, self._state()), analyze)
+        return explain_query(self._graph._read(query, self._state()._revision), analyze)

@@ -18,6 +18,7 @@ from omnigraph.history.touched import TouchedIds
 from omnigraph.storage.cache_files import Stamp
 from omnigraph.storage.forks import refuse_fork
 from omnigraph.storage.location import Location
+from omnigraph.storage.newest_version import NewestVersion
 from omnigraph.storage.table_ref import TableRef
 from omnigraph.storage.version_file import remote_stamp, stamp_of
 
@@ -47,6 +48,7 @@ class OpenManifest:
         self._cache: dict[str, tuple[BranchState, Stamp | None]] = {}
         self._open_ledger: Ledger | None = None
         self._lineages: dict[str, Lineage] = {}
+        self._newest = NewestVersion(location, MANIFEST)
         self._manifest_cache = ManifestCache(location)
         self._recent = Recent(location)
         self.touched = TouchedIds()

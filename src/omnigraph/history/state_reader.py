@@ -38,12 +38,13 @@ class StateReader(OpenManifest):
             UpgradeRequired: The graph was written by a newer Omnigraph.
         """
         refuse_fork(self._process)
-        newest = newest_stamp(self.location, MANIFEST) if branch == MAIN else None
+        newest = self._newest.stamp() if branch == MAIN else None
         if newest is None:
             return self.read(branch)
         with self._guard:
-            if self._seen is not None and self._seen[0] == newest:
-                return self._seen[1]
+            seen = self._seen
+            if seen is not None and (seen[0] is newest or seen[0] == newest):
+                return seen[1]
             known = MAIN in self._cache
         epoch = self.verify()
         cached_state = None if known else self._manifest_cache.read(newest)

@@ -6,7 +6,7 @@ rows needs: blocks, stages and estimates.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,10 +16,10 @@ from omnigraph.compute.keys import physical
 from omnigraph.language import Catalog
 from omnigraph.language.query.expressions import Checked, Compare, Constant, Parameter, PropertyOf
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.query.budget import Budget
 from omnigraph.query.source import Source
 from omnigraph.query.steps import Scan, Step
+from omnigraph.results.few_rows import FewRows
 
 
 class KeyLookup(Struct, frozen=True):
@@ -29,39 +29,63 @@ class KeyLookup(Struct, frozen=True):
         type: The node's type.
         key: The column of its key.
         sought: The value of the key.
-        names: What the returned columns are called.
-        columns: The columns of the table that they are.
-        types: Their types.
+        columns: The columns of the table that are returned.
+        texts: Which of them are texts, by their places.
+        has_lists: Some of them are lists or vectors.
     """
 
     type: str
     key: str
     sought: Constant | Parameter
-    names: list[str]
-    columns: list[str]
-    types: list[pa.DataType]
+    columns: tuple[str, ...]
+    texts: tuple[int, ...]
+    has_lists: bool
 
-    def table(
-        self, source: Source, parameters: Mapping[str, Any], budget: Budget
-    ) -> pa.Table | None:
-        """The answer; None when the keys are not in order, and the query has to be run as others.
+    def rows(
+        self,
+        source: Source,
+        parameters: Mapping[str, Any],
+        budget: Budget,
+        *,
+        in_memory: bool = False,
+    ) -> FewRows | None:
+        """The node, if there is one; None when the keys are not in order: then it is scanned for.
+
+        Args:
+            source: What is read.
+            parameters: The values of the query's parameters.
+            budget: That of the query.
+            in_memory: Only look at what is in memory; None when that is not enough.
 
         Raises:
             ResourceLimit: The answer is too large.
         """
         sought = self.sought
         value = parameters[sought.name] if isinstance(sought, Parameter) else sought.value
-        node_columns = source.columns(self.type)
-        positions = node_columns.find_in_order(self.key, value)
+        columns = source.columns(self.type)
+        if in_memory and self.has_lists:
+            return None
+        positions = columns.find_in_order(self.key, value, in_memory=in_memory)
         if positions is None:
             return None
-        values = node_columns.fetch(positions, self.columns)
-        answer = [values[name] for name in self.columns]
-        for place, type in enumerate(self.types):
-            if answer[place].type != type:
-                answer[place] = answer[place].cast(type)
-        budget.keep_answer(sum(column.get_total_buffer_size() for column in answer))
-        return pa.Table.from_arrays(answer, names=self.names)
+        if in_memory:
+            rows = columns.rows_in_memory(positions, self.columns)
+            if rows is None:
+                return None
+            budget.keep_answer(self._size(rows))
+            return FewRows(rows)
+        arrays = list(columns.fetch(positions, self.columns).values())
+        budget.keep_answer(sum(array.get_total_buffer_size() for array in arrays))
+        return FewRows([[array[place] for array in arrays] for place in range(len(positions))])
+
+    def _size(self, rows: Sequence[Sequence[pa.Scalar]]) -> int:
+        """How many bytes rows without lists take, about."""
+        size = 8 * len(rows) * len(self.columns)
+        for row in rows:
+            for place in self.texts:
+                text = row[place].as_buffer()
+                size += 0 if text is None else text.size
+        return size
 
 
 def key_lookup(plan: ReadPlan, steps: tuple[Step, ...], catalog: Catalog) -> KeyLookup | None:
@@ -86,12 +110,17 @@ def key_lookup(plan: ReadPlan, steps: tuple[Step, ...], catalog: Catalog) -> Key
         return None
     columns, types = [], []
     for expression in returned:
-        assert isinstance(expression, PropertyOf)
-        assert expression.type is not None
+        assert isinstance(expression, PropertyOf) and expression.type is not None
         columns.append(physical(expression.property, table))
-        types.append(arrow_type(expression.type))
-    names = [output.name for output in plan.outputs]
-    return KeyLookup(table.name, physical(named.property, table), sought, names, columns, types)
+        types.append(expression.type)
+    return KeyLookup(
+        table.name,
+        physical(named.property, table),
+        sought,
+        tuple(columns),
+        tuple(place for place, type in enumerate(types) if type.is_text),
+        not all(type.is_scalar and not type.is_blob for type in types),
+    )
 
 
 def _is_stored(expression: Checked) -> bool:

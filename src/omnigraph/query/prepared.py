@@ -97,17 +97,25 @@ class PreparedCache:
             OrderedDict()
         )
 
-    def get(self, plan: ReadPlan, source: Source) -> Prepared:
-        """A plan as it was prepared before, or prepared now."""
-        # The plan is referred to, so that no other one can have the same number.
+    def known(self, plan: ReadPlan, source: Source) -> Prepared | None:
+        """A plan as it was prepared before; None when it was not."""
         key = (id(plan), source.magnitudes)
         with self._guard:
-            if key in self._plans:
-                self._plans.move_to_end(key)
-                return self._plans[key][1]
+            entry = self._plans.get(key)
+            if entry is None:
+                return None
+            self._plans.move_to_end(key)
+            return entry[1]
+
+    def get(self, plan: ReadPlan, source: Source) -> Prepared:
+        """A plan as it was prepared before, or prepared now."""
+        prepared = self.known(plan, source)
+        if prepared is not None:
+            return prepared
         prepared = prepare(plan, source)
         with self._guard:
-            self._plans[key] = (plan, prepared)
+            # The plan is referred to, so that no other one can have the same number.
+            self._plans[id(plan), source.magnitudes] = (plan, prepared)
             while len(self._plans) > policy.PLANS_IN_MEMORY:
                 self._plans.popitem(last=False)
         return prepared

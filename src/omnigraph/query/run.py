@@ -17,7 +17,6 @@ from omnigraph.history.repository import Repository
 from omnigraph.history.revisions import Revision
 from omnigraph.language.query.compiled import CompiledQuery
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.query.budget import Budget
 from omnigraph.query.execution import Execution
 from omnigraph.query.explain import Explanation, explained
@@ -26,7 +25,8 @@ from omnigraph.query.prepared import Prepared, prepare
 from omnigraph.query.source import Source
 from omnigraph.query.tables.caches import Caches
 from omnigraph.results import QueryBatches, QueryResult
-from omnigraph.results.batches import in_batches, schema_of
+from omnigraph.results.batches import as_fields, in_batches, schema_of
+from omnigraph.results.few_rows import FewRows
 
 
 class Read(Struct, frozen=True):
@@ -39,6 +39,8 @@ class Read(Struct, frozen=True):
         revision: The state that it reads.
         caches: What the queries of the graph share.
         budget: The time and memory that it may use.
+        is_present: The state was looked up for this query, so what is in memory of it is right: the
+            folder of the graph need not be looked at again.
     """
 
     query: CompiledQuery
@@ -47,6 +49,7 @@ class Read(Struct, frozen=True):
     revision: Revision
     caches: Caches
     budget: Budget
+    is_present: bool = False
 
     @property
     def plan(self) -> ReadPlan:
@@ -64,20 +67,34 @@ def run_query(read: Read) -> QueryResult:
         ResourceLimit: It would take more time or memory than it may.
     """
     source = _resolved(read)
+    answer = _looked_up(read, source)
+    if answer is None:
+        answer = _run(read, source)
+    source.write_later()
+    revision = read.revision
+    return QueryResult(answer, read.query.fields, revision.commit, revision.branch, read.query.name)
+
+
+def _looked_up(read: Read, source: Source) -> FewRows | None:
+    """A node that is looked up by its key, if all that takes is in memory."""
+    prepared = read.caches.plans.known(read.plan, source) if read.is_present else None
+    if prepared is None or prepared.lookup is None:
+        return None
+    return prepared.lookup.rows(source, read.values, read.budget, in_memory=True)
+
+
+def _run(read: Read, source: Source) -> pa.Table | FewRows:
     try:
         with confirmed(read.repository, read.revision):
             prepared = read.caches.plans.get(read.plan, source)
-            table = _looked_up(read, prepared, source)
-            if table is None:
-                table = _execution(read, prepared, source).table()
+            if prepared.lookup is not None:
+                rows = prepared.lookup.rows(source, read.values, read.budget)
+                if rows is not None:
+                    return rows
+            table = _execution(read, prepared, source).table()
     finally:
         source.release()
-    source.write_later()
-    fields = read.query.fields
-    if table.schema.types != [arrow_type(field.type) for field in fields]:
-        table = table.cast(schema_of(fields))
-    revision = read.revision
-    return QueryResult(table, fields, revision.commit, revision.branch, read.query.name)
+    return as_fields(table, read.query.fields)
 
 
 def run_in_batches(read: Read, rows: int) -> QueryBatches:
@@ -126,12 +143,6 @@ def explain_query(read: Read, analyze: bool) -> Explanation:
 def _resolved(read: Read) -> Source:
     """The tables of the state, with what earlier queries left in the caches."""
     return Source(read.repository, read.revision.state, read.caches)
-
-
-def _looked_up(read: Read, prepared: Prepared, source: Source) -> pa.Table | None:
-    """The answer of a query that looks up one node by its key, if that can be done at once."""
-    lookup = prepared.lookup
-    return None if lookup is None else lookup.table(source, read.values, read.budget)
 
 
 def _execution(read: Read, prepared: Prepared, source: Source) -> Execution:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from types import TracebackType
 
 import pyarrow as pa
@@ -83,6 +83,13 @@ class QueryBatches(ResultHeader):
 def schema_of(fields: Iterable[ResultField]) -> pa.Schema:
     """The Arrow schema of an answer."""
     return pa.schema([(field.name, arrow_type(field.type)) for field in fields])
+
+
+def as_fields(table: pa.Table, fields: Sequence[ResultField]) -> pa.Table:
+    """A table with the Arrow types of an answer."""
+    if table.schema.types == [arrow_type(field.type) for field in fields]:
+        return table
+    return table.cast(schema_of(fields))
 
 
 def in_batches(

@@ -18,6 +18,7 @@ from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import UsageError
 from omnigraph.language.query.compiled import ResultField
 from omnigraph.results.columns import plain_values, portions, values
+from omnigraph.results.few_rows import FewRows
 from omnigraph.results.header import ResultHeader
 
 _SHOWN_ROWS = 40
@@ -40,7 +41,8 @@ class QueryResult(ResultHeader):
     dictionaries.
 
     Args:
-        table: One column for each field, of the field's Arrow type.
+        answer: One column for each field, of the field's Arrow type; or a few rows, of which a
+            table is made when somebody wants it.
         fields: The columns.
         commit: The commit that was read.
         branch: The branch that it is on, if there is one.
@@ -52,28 +54,39 @@ class QueryResult(ResultHeader):
         ...     print(row["p.name"])
     """
 
-    __slots__ = ("_table",)
+    __slots__ = ("_answer",)
 
     #: What `write` takes.
     FORMATS = ("table", "json", "jsonl", "csv", "kv", "arrow")
 
     def __init__(
         self,
-        table: pa.Table,
+        answer: pa.Table | FewRows,
         fields: tuple[ResultField, ...],
         commit: str,
         branch: str | None,
         query: str,
     ) -> None:
-        if table.column_names != [f.name for f in fields]:
+        if not isinstance(answer, FewRows) and answer.column_names != [f.name for f in fields]:
             raise ValueError("the columns of the table are not those of the fields")
-        self._table = table
+        self._answer = answer
         super().__init__(fields, commit, branch, query)
 
+    @property
+    def _table(self) -> pa.Table:
+        answer = self._answer
+        if isinstance(answer, FewRows):
+            answer = self._answer = answer.table(self._fields)
+        return answer
+
     def __len__(self) -> int:
-        return int(self._table.num_rows)
+        answer = self._answer
+        return len(answer.rows) if isinstance(answer, FewRows) else int(answer.num_rows)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
+        answer = self._answer
+        if isinstance(answer, FewRows):
+            return iter(answer.values(self._fields))
         return self._rows(values)
 
     def __repr__(self) -> str:
@@ -143,7 +156,10 @@ class QueryResult(ResultHeader):
 
     def first(self) -> dict[str, Any] | None:
         """Return the first row, or None when there is none."""
-        return next(_rows(self._table.slice(0, 1), self._fields, values), None)
+        answer = self._answer
+        if isinstance(answer, FewRows):
+            return next(iter(answer.values(self._fields)), None)
+        return next(_rows(answer.slice(0, 1), self._fields, values), None)
 
     def scalar(self) -> Any:
         """Return the one value of a result that is one row of one column, such as a count.

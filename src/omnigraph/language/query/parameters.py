@@ -33,6 +33,9 @@ def bind_parameters(query: CompiledQuery, arguments: Mapping[str, Any] | None) -
         QueryError: A required parameter is missing, a name is unknown or a value does not fit.
             All problems are listed.
     """
+    values = _fitting(query, arguments)
+    if values is not None:
+        return values
     # Places are those of the declarations in the query's own text.
     report = Report(query.source, f"query {query.name}")
     try:
@@ -62,6 +65,20 @@ def bind_each(
     if problems:
         raise QueryError(problems)
     return bound
+
+
+def _fitting(query: CompiledQuery, arguments: Mapping[str, Any] | None) -> dict[str, Value] | None:
+    """The values, if there is one for each parameter, by its plain name, and all of them fit.
+
+    That is how most queries are called, and it takes a fraction of the time of telling why not.
+    """
+    arguments = {} if arguments is None else arguments
+    if arguments.__class__ is not dict or len(arguments) != len(query.parameters):
+        return None
+    try:
+        return {p.name: coerce(arguments[p.name], p.type) for p in query.parameters}
+    except (KeyError, ValueFault):
+        return None
 
 
 def _bind(

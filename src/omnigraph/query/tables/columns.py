@@ -334,9 +334,19 @@ class TableColumns:
                     self._unwritten.add(name + _ORDER)
         return found.find(value)
 
-    def find_in_order(self, name: str, value: Any) -> Positions | None:
-        """The same if the column is in order already, and the value is a text or an integer."""
-        if name not in self._sorted and not self._is_in_file(name + _ORDER):
+    def find_in_order(self, name: str, value: Any, *, in_memory: bool = False) -> Positions | None:
+        """The same if the column is in order already, and the value is a text or an integer.
+
+        Args:
+            name: The column.
+            value: The value.
+            in_memory: Do not look into files for the order.
+        """
+        ordered = self._sorted.get(name)
+        if ordered is not None:
+            self._use(name)
+            return ordered.find(value) if ordered.has_kind(value) else None
+        if in_memory or not self._is_in_file(name + _ORDER):
             return None
         type = self.type_of(name)
         is_fit = (value.__class__ is int and pa.types.is_integer(type)) or (
@@ -373,6 +383,22 @@ class TableColumns:
         if len(positions) and int(positions.min()) < 0:
             at = pc.if_else(pc.less(at, ZERO), scalar(None, pa.int64()), at)
         return {name: column.take(at) for name, column in self.columns(names).items()}
+
+    def rows_in_memory(
+        self, positions: Positions, names: Sequence[str]
+    ) -> list[list[pa.Scalar]] | None:
+        """Values of a few rows, from columns in memory; None when one of them is not there.
+
+        Not for lists: these would hold on to the whole column.
+        """
+        try:
+            columns = [self._columns[name] for name in names]
+        except KeyError:
+            return None
+        now = time.monotonic()
+        for name in names:
+            self._used[name] = now
+        return [[column[place] for column in columns] for place in positions.tolist()]
 
     def _fetch_rows(self, positions: Positions, names: Sequence[str]) -> dict[str, pa.Array]:
         wanted, back = distinct_places(positions)
