@@ -45,6 +45,12 @@ def test_the_errors_page_has_the_tables_of_today(generate):
     assert page == generate.errors_page(page), "run `make docs`"
 
 
+def test_the_page_of_schema_changes_has_the_steps_of_today(generate):
+    page = (DOCS / "schema-changes.md").read_text()
+    assert generate.START in page
+    assert page == generate.schema_changes_page(page), "run `make docs`"
+
+
 def test_the_errors_page_lists_exactly_the_codes():
     listed = re.findall(r"^\| `(OG-[A-Z]+-\d+)` \|", (DOCS / "errors.md").read_text(), re.M)
     assert sorted(listed) == sorted(CODES)

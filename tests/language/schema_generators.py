@@ -37,6 +37,14 @@ _EDGE_NAMES = (
 )  # fmt: skip
 _INTERFACE_NAMES = ("Named", "Dated", "I", "Ranked")
 _PATTERNS = ("^[a-z]+$", "@", "\\d{2,}", "a|b", "", "^\\p{L}", '"', "(?i)x", "\\.")
+#: Texts that parse; what they name is looked at only for a graph that exists.
+_BACKFILLS = (
+    ["null"], ["now", "(", ")"], ["name"], ["age", "-", "1"],
+    ["-", "age", "*", "(", "2", "+", "b", ")"],
+    ["not", "(", "name", "is", "null", ")"], ["[", "age", ",", "2", "]"],
+    ["name", "=", '"x"', "or", "b", "and", "true"], ["-", "(", "-", "3", ")"],
+    ["1", "-", "(", "b", "-", "2", ")"],
+)  # fmt: skip
 _UNKNOWN = ("owner", "since", "xyz", "ui_hint", "pii", "q")
 
 
@@ -50,6 +58,7 @@ class Prop:
     model: str | None = None
     notes: list[list[str]] = field(default_factory=list)
     rename_from: str | None = None
+    backfill: list[str] | None = None
     enum_quoted: bool = False
 
 
@@ -143,6 +152,8 @@ def schema_model(source: Source, *, size: int = 4, renames: bool = True) -> Sche
             for prop in declared.properties:
                 if source.chance(3):
                     prop.rename_from = "old_" + prop.name
+                if source.chance(5) and not prop.type.is_blob:
+                    prop.backfill = source.pick(_BACKFILLS)
     return SchemaModel(source.shuffled(every) if source.chance(50) else every)
 
 
@@ -409,6 +420,8 @@ def _property_tokens(source: Source, prop: Prop) -> list[str]:
         annotations.append(["embed", "(", quoted(source, prop.embed.name), *model, ")"])
     if prop.rename_from:
         annotations.append(["rename_from", "(", quoted(source, prop.rename_from), ")"])
+    if prop.backfill:
+        annotations.append(["backfill", "(", *prop.backfill, ")"])
     for annotation in source.shuffled(annotations) if source.chance(30) else annotations:
         tokens += ["@", *annotation]
     return tokens

@@ -142,3 +142,13 @@ def test_comments_anywhere_are_kept_and_settle_at_once(fillers: list[str]) -> No
         assert once.count(comment) == text.count(comment)
     assert all(line == line.rstrip() for line in once.split("\n"))
     assert "\n\n\n" not in once
+
+
+def test_a_backfill_is_written_as_queries_write_expressions() -> None:
+    text = "node A{x:I64@backfill( age-1*(2+b) ) y:Bool @backfill(not(age is  null))@unique}"
+    assert format_schema(text) == (
+        "node A {\n"
+        "  x: I64 @backfill(age - 1 * (2 + b))\n"
+        "  y: Bool @backfill(not (age is null)) @unique\n"
+        "}\n"
+    )

@@ -8,15 +8,20 @@ import random
 from collections import Counter
 
 import pytest
+from msgspec.structs import replace
 
-from omnigraph.language import Catalog, check_schema
+from omnigraph.language import Catalog, Scalar, ValueType, check_schema
 from omnigraph.language.schema.plan import plan_schema
+from omnigraph.language.schema.property_steps import WIDENINGS
 from omnigraph.language.schema.steps import RULES, SchemaPlan
-from tests.language.generators import Source, from_random, run_many
+from tests.language.generators import Source, from_random, literal, run_many
 from tests.language.schema_facts import Model, facts
 from tests.language.schema_generators import (
     Declared,
+    Group,
+    Prop,
     SchemaModel,
+    is_plain_string,
     schema_model,
     value_type,
 )
@@ -26,7 +31,7 @@ def edited(source: Source, model: SchemaModel, other: SchemaModel) -> SchemaMode
     """A schema with some edits, which may be wrong: with parts of another one, and renamed ones."""
     model = copy.deepcopy(model)
     declarations = model.declarations
-    for declared in source.some(declarations, 40):
+    for declared in source.some(declarations, 70):
         _edit(source, declared, other)
     if source.chance(20):
         taken = {d.name for d in declarations}
@@ -47,8 +52,8 @@ def _edit(source: Source, declared: Declared, other: SchemaModel) -> None:
     twin = next((d for d in other.declarations if d.kind == declared.kind), None)
     if source.chance(20) and declared.kind != "interface":
         declared.rename_from, declared.name = declared.name, declared.name + "New"
-    for prop in source.some(declared.properties, 30):
-        match source.integer(0, 5):
+    for prop in source.some(declared.properties, 60):
+        match source.integer(0, 8):
             case 0:
                 prop.rename_from, prop.name = prop.name, prop.name + "_new"
             case 1:
@@ -59,6 +64,15 @@ def _edit(source: Source, declared: Declared, other: SchemaModel) -> None:
                 declared.properties.remove(prop)
             case 4:
                 prop.default, prop.notes = None, []
+            case 5:
+                _widen(source, prop)
+            case 6 if prop.type.is_vector:
+                texts = [p for p in declared.properties if is_plain_string(p.type)]
+                prop.embed = source.pick(texts) if texts and prop.embed is None else None
+            case 6 if not prop.type.is_blob:
+                prop.default = literal(source, prop.type)
+            case 7:
+                declared.groups += _rule(source, prop)
             case _:
                 flag = source.pick(("unique", "index", "key"))
                 if flag in prop.flags:
@@ -74,10 +88,29 @@ def _edit(source: Source, declared: Declared, other: SchemaModel) -> None:
             declared.notes, declared.card = twin.notes, twin.card
 
 
+def _widen(source: Source, prop: Prop) -> None:
+    type, more = prop.type, source.some(("open", "closed", "a", "zz"))
+    prop.default = None
+    if type.is_enum or more:
+        text = ValueType(Scalar.STRING, type.nullable)
+        prop.type = replace(text, values=tuple(sorted(more))) if more else text
+    elif type.scalar in WIDENINGS and not type.is_vector:
+        prop.type = replace(type, scalar=source.pick(WIDENINGS[type.scalar]))
+
+
+def _rule(source: Source, prop: Prop) -> list[Group]:
+    if prop.type.is_number:
+        low, high = source.integer(0, 2), source.integer(3, 5)
+        return [Group("range", [prop], [",", str(low), "..", str(high)])]
+    if is_plain_string(prop.type):
+        return [Group("check", [prop], [",", source.pick(('"a"', '"b"'))])]
+    return []
+
+
 def pair(rng: random.Random) -> tuple[Catalog, Catalog] | None:
     """An accepted and a desired schema; None when the edits have made nonsense."""
     source = from_random(rng)
-    model, other = (schema_model(source, size=3, renames=False) for _ in range(2))
+    model, other = (schema_model(source, size=2, renames=False) for _ in range(2))
     accepted, _ = check_schema(model.write(source))
     assert accepted is not None
     wanted = other if source.chance(20) else edited(source, model, other)
@@ -113,7 +146,7 @@ def test_the_steps_of_a_plan_make_the_desired_schema() -> None:
 
     run_many("plans", check, count=400)
     # The pairs are not of a few kinds only; the other kinds have cases of their own.
-    assert len(kinds) > 30, kinds
+    assert len(kinds) > 35, kinds
 
 
 @pytest.mark.soak

@@ -14,8 +14,8 @@ from msgspec import Struct, field
 
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.language.schema.catalog import Annotation, Embed, Property
-from omnigraph.language.schema.draft import Checks, PropertyDraft, Rename
-from omnigraph.language.schema.tree import PropertyNode
+from omnigraph.language.schema.draft import Backfill, Checks, PropertyDraft, Rename
+from omnigraph.language.schema.tree import BackfillNode, PropertyNode
 from omnigraph.language.syntax import AnnotationNode, Argument, LiteralNode, NameNode, RangeNode
 from omnigraph.language.types import ValueType
 from omnigraph.language.values import ValueFault, coerce, show, to_json
@@ -29,6 +29,7 @@ _PLACES: dict[str, tuple[str, ...]] = {
     "check": (),
     "embed": ("property",),
     "default": ("property",),
+    "backfill": ("property",),
     "description": ("node", "edge", "property"),
     "instruction": ("node", "edge", "property"),
     "rename_from": ("node", "edge", "property"),
@@ -42,6 +43,7 @@ _WHERE = {
     "check": 'write `@check(name, "^[A-Z]")` inside the body of a node or edge type',
     "embed": "it belongs behind a property of type Vector(…)",
     "default": "it belongs behind a property",
+    "backfill": "it belongs behind a property",
     "description": "it belongs behind a property, or behind the name of a node or edge type",
     "instruction": "it belongs behind a property, or behind the name of a node or edge type",
     "rename_from": "it belongs behind a property, or behind the name of a node or edge type",
@@ -109,6 +111,8 @@ def property_annotations(checks: Checks, draft: PropertyDraft, node: PropertyNod
                 options["embed"] = _embed(checks, annotation, type)
             case "default":
                 options.update(_default(checks, annotation, type))
+            case "backfill":
+                draft.backfill = _backfill(checks, annotation, type)
             case _:
                 others.append(_unknown(checks, annotation))
     if type is not None:
@@ -246,6 +250,26 @@ def _default(checks: Checks, node: AnnotationNode, type: ValueType | None) -> di
             "OG-SC-166", f"the default does not fit: {fault.message}", only.span, fault.hint
         )
         return {}
+
+
+def _backfill(checks: Checks, node: AnnotationNode, type: ValueType | None) -> Backfill | None:
+    if not isinstance(node, BackfillNode):
+        checks.error(
+            "OG-SC-162",
+            "`@backfill` takes an expression",
+            node.span,
+            "write `@backfill(other)` or `@backfill(price * 100)`, with properties of the same row",
+        )
+        return None
+    if type is not None and type.is_blob:
+        checks.error(
+            "OG-SC-167",
+            "a Blob property cannot have a backfill",
+            node.span,
+            f"make the property nullable, `{type.as_nullable()}`, and write the blobs then",
+        )
+        return None
+    return Backfill(node.expression, node.span)
 
 
 def _unknown(checks: Checks, node: AnnotationNode) -> Annotation:

@@ -246,6 +246,7 @@ def _table_draft(
         span,
         rename,
         {name: p.rename for name, p in properties.items() if p.rename},
+        {name: p.backfill for name, p in properties.items() if p.backfill},
         {name: p.span for name, p in properties.items()},
     )
 
@@ -423,6 +424,7 @@ def _inherited(theirs: PropertyDraft, interface: str, span: Span) -> PropertyDra
         span,
         inherited=dict(theirs.inherited),
         rename=replace(theirs.rename, inherited=True) if theirs.rename else None,
+        backfill=replace(theirs.backfill, inherited=True) if theirs.backfill else None,
     )
 
 
@@ -469,3 +471,5 @@ def _merge(
         ours.inherited.setdefault(flag, source)
     if ours.rename is None and theirs.rename is not None:
         ours.rename = replace(theirs.rename, inherited=True)
+    if ours.backfill is None and theirs.backfill is not None:
+        ours.backfill = replace(theirs.backfill, inherited=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from omnigraph.diagnostics import Report, Span
+from omnigraph.language.query.tree import Expression
 from omnigraph.language.schema.catalog import EdgeType, Interface, NodeType, Property
 from omnigraph.language.schema.tree import SchemaNode
 from omnigraph.language.syntax import AnnotationNode
@@ -18,6 +19,14 @@ class Rename(Struct, frozen=True):
     """`@rename_from("old")` at a place; `inherited` when an interface says it for its nodes."""
 
     old: str
+    span: Span
+    inherited: bool = False
+
+
+class Backfill(Struct, frozen=True):
+    """`@backfill(…)` at a place; `inherited` when an interface says it for its nodes."""
+
+    expression: Expression
     span: Span
     inherited: bool = False
 
@@ -39,6 +48,7 @@ class PropertyDraft(Struct):
     flags: dict[str, AnnotationNode] = field(default_factory=dict)
     inherited: dict[str, str] = field(default_factory=dict)
     rename: Rename | None = None
+    backfill: Backfill | None = None
 
 
 class InterfaceDraft(Struct):
@@ -50,12 +60,13 @@ class InterfaceDraft(Struct):
 
 
 class TableDraft(Struct):
-    """A checked type without identity, and the renames that give it one."""
+    """A checked type without identity, the renames that give it one, and the backfills."""
 
     table: NodeType | EdgeType
     span: Span
     rename: Rename | None
     property_renames: dict[str, Rename]
+    property_backfills: dict[str, Backfill]
     property_spans: dict[str, Span]
 
 

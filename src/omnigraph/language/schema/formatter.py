@@ -13,9 +13,11 @@ from types import MappingProxyType
 from omnigraph.diagnostics import Report, Span, TooManyErrors
 from omnigraph.errors import SchemaError
 from omnigraph.language.layout import Layout
+from omnigraph.language.query.formatter import expression_text
 from omnigraph.language.schema.catalog import ENDS_AS_COLUMNS
 from omnigraph.language.schema.parser import parse_schema
 from omnigraph.language.schema.tree import (
+    BackfillNode,
     Declaration,
     EdgeNode,
     NodeNode,
@@ -103,7 +105,12 @@ class _Formatter:
         return f"{member.name.text}: {type}{self._annotations(member.annotations)}"
 
     def _annotations(self, annotations: list[AnnotationNode]) -> str:
-        return "".join(f" {self._source(a.span)}" for a in annotations)
+        return "".join(f" {self._annotation(a)}" for a in annotations)
+
+    def _annotation(self, annotation: AnnotationNode) -> str:
+        if isinstance(annotation, BackfillNode):
+            return f"@{annotation.name}({expression_text(annotation.expression)})"
+        return self._source(annotation.span)
 
     def _source(self, span: Span, spellings: Mapping[str, str] = MappingProxyType({})) -> str:
         """Write the tokens of a place with canonical spaces, and some names as they should be."""

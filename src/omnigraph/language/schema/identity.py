@@ -14,8 +14,17 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from omnigraph.diagnostics import Report, Span, did_you_mean
-from omnigraph.language.schema.catalog import ENDS, Catalog, EdgeType, NodeType, frozen
-from omnigraph.language.schema.draft import Rename, SchemaDraft, TableDraft
+from omnigraph.language.query.expressions import Checked
+from omnigraph.language.schema.backfill import check_backfill
+from omnigraph.language.schema.catalog import (
+    ENDS,
+    Catalog,
+    EdgeType,
+    NodeType,
+    Property,
+    frozen,
+)
+from omnigraph.language.schema.draft import Backfill, Rename, SchemaDraft, TableDraft
 
 _Table = TypeVar("_Table", NodeType, EdgeType)
 
@@ -33,20 +42,29 @@ def identify(report: Report, draft: SchemaDraft, accepted: Catalog | None) -> Ca
     edges = [(d, d.table) for d in draft.tables if isinstance(d.table, EdgeType)]
     old_nodes: Mapping[str, NodeType] = accepted.nodes if accepted else {}
     old_edges: Mapping[str, EdgeType] = accepted.edges if accepted else {}
+    node_types = builder.tables(nodes, "node", old_nodes, old_edges)
+    edge_types = builder.tables(edges, "edge", old_edges, old_nodes)
+    builder.report_idle_backfills()
     return Catalog(
         frozen(draft.interfaces),
-        frozen(builder.tables(nodes, "node", old_nodes, old_edges)),
-        frozen(builder.tables(edges, "edge", old_edges, old_nodes)),
+        frozen(node_types),
+        frozen(edge_types),
         next(builder.ids),
+        builder.backfills,
     )
 
 
 class _Identities:
     def __init__(self, report: Report, accepted: Catalog | None) -> None:
         self.ids: Iterator[int] = count(accepted.next_id if accepted else 1)
+        self.backfills: dict[int, Checked] = {}
         self._report = report
+        self._accepted = accepted
         self._is_new_graph = accepted is None
         self._idle: set[Span] = set()
+        # An interface's backfill is idle when it is for all node types.
+        self._idle_backfills: dict[Span, str] = {}
+        self._needed_backfills: set[Span] = set()
 
     def tables(
         self,
@@ -80,11 +98,49 @@ class _Identities:
             for p in table.properties.values()
         ]
         by_name = frozen(properties)
+        for name, backfill in draft.property_backfills.items():
+            self._backfill(backfill, table, by_name[name], old, came_from)
         key = sorted(
             table.key,
             key=lambda n: (-1, ENDS.index(n)) if n not in by_name else (0, by_name[n].id),
         )
         return replace(table, id=id, incarnation=incarnation, properties=by_name, key=tuple(key))
+
+    def _backfill(
+        self,
+        backfill: Backfill,
+        table: NodeType | EdgeType,
+        property: Property,
+        old: NodeType | EdgeType | None,
+        came_from: Mapping[str, str],
+    ) -> None:
+        if self._accepted is None:
+            return
+        why = None
+        if old is None:
+            why = f"`{table.name}` is a new type and has no rows"
+        elif property.name in came_from:
+            before = old.properties[came_from[property.name]].type
+            if not before.nullable or property.type.nullable:
+                why = f"the rows have values of `{property.name}` already"
+                if property.type.nullable:
+                    why = f"`{property.name}` is there already and can be null"
+        if old is None or why is not None:
+            self._idle_backfills.setdefault(backfill.span, why or "")
+            return
+        self._needed_backfills.add(backfill.span)
+        checked = check_backfill(
+            self._report, backfill, property, table.name, self._accepted, old, came_from
+        )
+        if checked is not None:
+            self.backfills[property.id] = checked
+
+    def report_idle_backfills(self) -> None:
+        """Warn of backfills that nothing needs."""
+        for span, why in self._idle_backfills.items():
+            if span not in self._needed_backfills:
+                message = f"`@backfill` has no effect: {why}"
+                self._report.warning("OG-LT-203", message, span, "remove it")
 
     def _matches(
         self,

@@ -8,7 +8,9 @@ number of times, so it is linear in the length of the text.
 from __future__ import annotations
 
 from omnigraph.diagnostics import Span, near_names
+from omnigraph.language.query.expression_parser import parse_expression
 from omnigraph.language.schema.tree import (
+    BackfillNode,
     BodyNode,
     Declaration,
     EdgeNode,
@@ -167,8 +169,23 @@ def _edge(stream: TokenStream, first: Token) -> EdgeNode:
 def _annotations(stream: TokenStream) -> list[AnnotationNode]:
     annotations: list[AnnotationNode] = []
     while stream.at("@"):
-        annotations.append(parse_annotation(stream))
+        annotations.append(_annotation(stream))
     return annotations
+
+
+def _annotation(stream: TokenStream) -> AnnotationNode:
+    name = stream.peek()
+    if name.kind != NAME or name.text != "backfill" or stream.peek(2).kind != "(":
+        return parse_annotation(stream)
+    start = stream.advance().start
+    stream.advance()
+    stream.advance()
+    with stream.nested():
+        expression = parse_expression(stream)
+    end = stream.expect(")").end
+    return BackfillNode(
+        name.text, (), (), True, (start, end), (start, name.end), expression=expression
+    )
 
 
 def _body(stream: TokenStream, owner: NameNode, hint: str | None) -> BodyNode:
@@ -225,7 +242,7 @@ def _member(stream: TokenStream, before: list[Member]) -> Member | None:
     type = parse_type(stream)
     annotations: list[AnnotationNode] = []
     while stream.at("@") and not _at_constraint(stream):
-        annotations.append(parse_annotation(stream))
+        annotations.append(_annotation(stream))
     return PropertyNode(
         NameNode(name.text, (name.start, name.end)),
         type,
@@ -248,7 +265,7 @@ def _at_constraint(stream: TokenStream) -> bool:
 
 
 def _constraint(stream: TokenStream, before: list[Member]) -> AnnotationNode | None:
-    node = parse_annotation(stream)
+    node = _annotation(stream)
     if node.name in CONSTRAINTS and node.parens:
         return node
     if node.name in CONSTRAINTS:

@@ -25,9 +25,14 @@ def add_property(pair: Pair, property: Property, backfill: Checked | None) -> St
     """The step of a property that a type gets."""
     type = property.type
     fill = Fill(backfill, property.has_default, property.default)
-    code, hint, filled = None, None, f" with {_source(fill)}"
+    code: str | None = None
+    hint: str | None = None
+    filled = f" with {_source(fill)}"
     if backfill is not None:
-        code = None if _always_fits(backfill, type) else "OG-MF-102"
+        if not _always_fits(backfill, type):
+            code, hint = "OG-MF-102", "every value has to fit"
+            if not (type.nullable or property.has_default):
+                hint += ", and none may be null"
     elif property.has_default:
         pass
     elif type.nullable:

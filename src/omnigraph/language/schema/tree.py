@@ -9,7 +9,14 @@ from __future__ import annotations
 from msgspec import Struct
 
 from omnigraph.diagnostics import Span
+from omnigraph.language.query.tree import Expression
 from omnigraph.language.syntax import AnnotationNode, NameNode, TypeNode
+
+
+class BackfillNode(AnnotationNode):
+    """`@backfill(expression)`: an annotation whose argument is an expression of queries."""
+
+    expression: Expression
 
 
 class PropertyNode(Struct):
