@@ -129,7 +129,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         lease_seconds: How long a lease on an object store outlives its holder.
         query_seconds: How long a query may run.
         query_mib: How much memory a query may use, in MiB.
-        cache_mib: How much of what queries work out is held in memory, and on disk, in MiB.
+        cache_mib: How much is cached in memory, and on disk, in MiB.
         external_blobs: Prefixes of the URIs that Blob values may refer to.
         embed_provider: Who makes vectors of texts.
         embed_model: The model that makes them.
@@ -193,7 +193,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         "OMNIGRAPH_CACHE_MIB",
         1024,
         _count,
-        "How much of what queries work out an open graph holds in memory, and on disk, in MiB.",
+        "How much an open graph caches in memory, of all kinds together, and in files, in MiB.",
     )
     external_blobs: tuple[str, ...] = _setting(
         "OMNIGRAPH_EXTERNAL_BLOBS",

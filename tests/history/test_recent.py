@@ -175,7 +175,7 @@ def test_a_branch_that_is_gone_leaves_no_file(place: Path) -> None:
 
 
 def test_steps_are_found_from_one_stamp_to_another(tmp_path: Path) -> None:
-    recent = Recent(Location.of(tmp_path))
+    recent = Recent(Location.of(tmp_path), 64 << 20)
     stamps = [Stamp(version, f"v{version}") for version in range(400)]
     for number in range(399):
         touched = (Touched("nodes/1", None, number, (f"id {number}",) * 20),)
@@ -187,3 +187,20 @@ def test_steps_are_found_from_one_stamp_to_another(tmp_path: Path) -> None:
     assert recent.between("", stamps[399], stamps[100]) is None
     assert recent.between("", Stamp(100, "other"), stamps[399]) is None
     assert recent.between("another", stamps[100], stamps[399]) is None
+
+
+def test_the_files_of_the_branches_that_were_written_to_longest_ago_make_room(
+    tmp_path: Path,
+) -> None:
+    most = 64 << 10
+    recent = Recent(Location.of(tmp_path), most)
+    (tmp_path / "__cache").mkdir()
+    for number in range(2000):
+        step = Step(({"object_id": f"row {number}", "text": "x" * (number % 500)},), number)
+        before, after = Stamp(number, f"v{number}"), Stamp(number + 1, f"v{number + 1}")
+        recent.append(f"branch {number // 100}", before, after, step)
+        assert recent.between(f"branch {number // 100}", before, after) == [step]
+    assert len(files(tmp_path)) == 4
+    assert sum(file.stat().st_size for file in files(tmp_path)) <= most
+    Recent(Location.of(tmp_path), 0).append("", before, after, step)
+    assert "main" not in {file.name for file in files(tmp_path)}

@@ -15,6 +15,7 @@ from tests.storage.people import INDICES, SCHEMA, append, commit, people
 from tests.storage.table_model import TableModel
 
 REF = TableRef("nodes/people")
+BUDGET = 64 << 20
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def reads(tables: Tables, cache: IdCache, *ids: str) -> int:
 
 
 def test_ids_are_found_where_a_scan_finds_them(tables, table):
-    cache = IdCache()
+    cache = IdCache(BUDGET)
     for ids in (("p3",), ("p25", "p0", "p11"), tuple(f"p{n}" for n in range(30))):
         found = find(tables, cache, *ids)
         assert found.schema == PLACES
@@ -65,7 +66,7 @@ def test_ids_are_found_where_a_scan_finds_them(tables, table):
 
 
 def test_ids_that_are_not_there_are_not_found(tables, table):
-    cache = IdCache()
+    cache = IdCache(BUDGET)
     assert find(tables, cache, "nobody").num_rows == 0
     assert find(tables, cache).num_rows == 0
     assert places(find(tables, cache, "nobody", "p7", "P7", "")) == scanned(tables, "p7")
@@ -73,12 +74,12 @@ def test_ids_that_are_not_there_are_not_found(tables, table):
 
 def test_an_empty_table_has_none(tables):
     tables.create(REF.path, SCHEMA)
-    found = find(tables, IdCache(), "p1")
+    found = find(tables, IdCache(BUDGET), "p1")
     assert (found.num_rows, found.schema) == (0, PLACES)
 
 
 def test_a_fragment_is_read_once(tables, table):
-    cache = IdCache()
+    cache = IdCache(BUDGET)
     assert reads(tables, cache, "p3") > 0
     assert reads(tables, cache, "p25") == 0
     assert reads(tables, cache, "nobody") == 0
@@ -98,7 +99,7 @@ def test_rows_that_were_just_written_are_not_read_at_all(tables, table):
 
 
 def test_deleted_rows_are_not_found_and_are_in_older_versions(tables, table):
-    cache = IdCache()
+    cache = IdCache(BUDGET)
     old = tables.open(table)
     assert find(tables, cache, "p5").num_rows == 1
     commit(tables, tables.stage_delete(old, "id = 'p5'"))
@@ -111,7 +112,7 @@ def test_deleted_rows_are_not_found_and_are_in_older_versions(tables, table):
 
 
 def test_updated_rows_are_found_at_their_new_place_with_their_row_id(tables, table):
-    cache = IdCache()
+    cache = IdCache(BUDGET)
     ((_, row_id, address),) = places(find(tables, cache, "p5"))
     commit(tables, tables.stage_merge(tables.open(table), people(5, 6, age=80)))
     ((_, new_row_id, new_address),) = places(find(tables, cache, "p5"))
@@ -125,7 +126,7 @@ def test_forks_that_delete_different_rows_do_not_see_each_other(tables, table):
     for fork, gone in zip(forks, ("p5", "p6"), strict=True):
         tables.create_branch(table, tables.head(table), fork.branch)
         commit(tables, tables.stage_delete(tables.open(fork), f"id = '{gone}'"))
-    cache = IdCache()
+    cache = IdCache(BUDGET)
     for _ in range(2):
         for ref in (*forks, REF):
             found = find(tables, cache, "p5", "p6", "p7", ref=ref)
@@ -205,7 +206,7 @@ def test_the_budget_is_kept(tables, table):
 
 
 def test_an_entry_that_replaces_another_is_counted_once(tables, table):
-    cache = IdCache()
+    cache = IdCache(BUDGET)
     (fragment, *_) = tables.open(table)._dataset.get_fragments()
     numbers = np.arange(10, dtype=np.uint64)
     for count in (10, 5, 8):
@@ -215,7 +216,7 @@ def test_an_entry_that_replaces_another_is_counted_once(tables, table):
 
 
 def test_entries_own_their_memory(tables, table):
-    cache = IdCache()
+    cache = IdCache(BUDGET)
     find(tables, cache, "p1")
     for _, entry in cache._entries.values():
         assert len(entry.ids) == 10
@@ -252,7 +253,7 @@ def test_threads_share_a_cache(tables, table):
 
 
 def test_only_the_newest_state_of_a_fragment_is_held(tables, table):
-    cache = IdCache()
+    cache = IdCache(BUDGET)
     find(tables, cache, "p1")
     before = cache.nbytes
     for number in (3, 14, 5, 6, 17):

@@ -37,7 +37,7 @@ class OpenGraph:
         self._settings = settings or Settings()
         self._queries = QueryCache(self._settings.query_cache_size)
         self._caches = Caches(
-            self._settings.cache_mib << 20,
+            repository.cache,
             repository.location,
             lambda: self._embedder,
         )

@@ -13,6 +13,7 @@ from omnigraph.errors import NotFound, UsageError
 from omnigraph.graph.graph import Graph
 from omnigraph.history.repository import Repository, open_repository
 from omnigraph.settings import Settings
+from omnigraph.storage.cache_budget import CacheBudget
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LockTimes
 from omnigraph.writes.opening import open_for_writing
@@ -46,7 +47,12 @@ def init(
     text, path = _schema_text(schema)
     settings = settings or Settings.from_env()
     repository = init_repository(
-        Location.of(place), text, path=path, actor=actor, times=_times(settings)
+        Location.of(place),
+        text,
+        path=path,
+        actor=actor,
+        times=_times(settings),
+        cache=_cache(settings),
     )
     return _graph(repository, settings, read_only=False)
 
@@ -75,7 +81,7 @@ def open(
     location = Location.of(place)
     settings = settings or Settings.from_env()
     opened = open_for_writing if mode == "rw" else open_repository
-    repository = opened(location, times=_times(settings))
+    repository = opened(location, times=_times(settings), cache=_cache(settings))
     return _graph(repository, settings, read_only=mode == "r")
 
 
@@ -100,3 +106,7 @@ def _graph(repository: Repository, settings: Settings, *, read_only: bool) -> Gr
 
 def _times(settings: Settings) -> LockTimes:
     return LockTimes(wait=settings.lock_wait_seconds, lease=settings.lease_seconds)
+
+
+def _cache(settings: Settings) -> CacheBudget:
+    return CacheBudget(settings.cache_mib << 20)

@@ -31,6 +31,7 @@ from omnigraph.history.repository import (
 from omnigraph.history.store import History
 from omnigraph.language import Catalog, compile_schema
 from omnigraph.language.schema.arrow import table_schema
+from omnigraph.storage.cache_budget import CacheBudget
 from omnigraph.storage.links import refuse_links
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LOCK_FOLDER, LockTimes, effect_lock
@@ -40,7 +41,13 @@ _STATE_FORMAT = 1
 
 
 def init_repository(
-    location: Location, schema_text: str, *, path: str | None, actor: str | None, times: LockTimes
+    location: Location,
+    schema_text: str,
+    *,
+    path: str | None,
+    actor: str | None,
+    times: LockTimes,
+    cache: CacheBudget,
 ) -> Repository:
     """Create a graph.
 
@@ -55,7 +62,7 @@ def init_repository(
     refuse_file(location)
     refuse_links(location)
     _refuse_inside(location)
-    objects, history = Objects.at(location), History(location)
+    objects, history = Objects.at(location), History(location, cache)
     # Look before locking: the lock would leave a file in a place that is not ours.
     _check_place(location, objects, history)
     with effect_lock(location, objects, times):
@@ -63,7 +70,7 @@ def init_repository(
         failpoints.hit("init.claimed")
         _write_schema(objects, schema_text, catalog)
         failpoints.hit("init.schema_written")
-        repository = Repository(location, history, catalog, times)
+        repository = Repository(location, history, catalog, times, cache=cache)
         published = []
         for type in catalog.tables():
             kind = type.table_key.partition(":")[0]

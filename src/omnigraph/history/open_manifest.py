@@ -15,6 +15,7 @@ from omnigraph.history.manifest import GRAPH_KEY, MAIN, ManifestState, as_table
 from omnigraph.history.manifest_cache import ManifestCache
 from omnigraph.history.recent import Recent
 from omnigraph.history.touched import TouchedIds
+from omnigraph.storage.cache_budget import CacheBudget
 from omnigraph.storage.cache_files import Stamp
 from omnigraph.storage.forks import refuse_fork
 from omnigraph.storage.location import Location
@@ -38,8 +39,9 @@ class OpenManifest:
         touched: What the last commits have touched.
     """
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, cache: CacheBudget | None = None) -> None:
         self.location = location
+        self._cache_budget = cache or CacheBudget()
         self._process = os.getpid()
         self.epoch = 0
         self._known_graph: list[str | None] = []
@@ -50,7 +52,7 @@ class OpenManifest:
         self._lineages: dict[str, Lineage] = {}
         self._newest = NewestVersion(location, MANIFEST)
         self._manifest_cache = ManifestCache(location)
-        self._recent = Recent(location)
+        self._recent = Recent(location, self._cache_budget.recent_files)
         self.touched = TouchedIds()
         #: Which commits only the second one of two commits comes from, as last looked up.
         self._walked: dict[tuple[str, str], list[str]] = {}
@@ -75,7 +77,12 @@ class OpenManifest:
         # Imported here: a reader of cached states does not need Lance.
         from omnigraph.storage.ledger import Ledger
 
-        return Ledger(self.location, MANIFEST)
+        return Ledger(self.location, MANIFEST, self._cache_budget)
+
+    @property
+    def cached_bytes(self) -> int:
+        """How much memory Lance uses for what it has read of the manifest."""
+        return 0 if self._open_ledger is None else self._open_ledger.cached_bytes
 
     def exists(self) -> bool:
         """True when there is a graph."""

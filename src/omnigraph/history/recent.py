@@ -12,6 +12,7 @@ import hashlib
 import os
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -33,6 +34,8 @@ from omnigraph.storage.location import Location
 #: How many bytes at the end of the file are looked at, first and at most, and how large it may get.
 _READ_BYTES = (32 << 10, 256 << 10)
 _MOST_BYTES = 512 << 10
+#: For so many branches there is room at least: if that is little, their files are smaller.
+_LEAST_FILES = 4
 
 
 class Step(Struct, frozen=True, array_like=True):
@@ -85,8 +88,10 @@ _decoder = msgspec.json.Decoder(Step)
 class Recent:
     """The files of one graph, one per branch. Graphs on object stores have none."""
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, most_bytes: int) -> None:
         self._folder = location.child(f"{FOLDER}/recent") if location.is_local else None
+        self._file_bytes = min(_MOST_BYTES, most_bytes // _LEAST_FILES)
+        self._most_files = most_bytes // max(1, self._file_bytes)
 
     def append(self, lifetime: str, before: Stamp, after: Stamp, step: Step) -> None:
         """Add a step. The caller holds the effect lock.
@@ -102,8 +107,19 @@ class Recent:
         content = f"{before} {after} ".encode() + msgspec.json.encode(step)
         # Whatever a killed process has left ends where this line begins.
         line = b"\n%08x %b" % (zlib.crc32(content), content)
+        file = self._file(lifetime)
+        if not os.path.exists(file):
+            self._make_room()
         # Without it, others read the manifest.
-        append_to_file(self._file(lifetime), line, _MOST_BYTES)
+        append_to_file(file, line, self._file_bytes)
+
+    def _make_room(self) -> None:
+        """Remove the files of the branches that were written to longest ago, for a new one."""
+        with suppress(OSError):
+            files = list(os.scandir(self._folder))
+            files.sort(key=lambda file: file.stat(follow_symlinks=False).st_mtime)
+            for file in files[: max(0, len(files) + 1 - self._most_files)]:
+                remove_file(file.path)
 
     def between(self, lifetime: str, before: Stamp, after: Stamp) -> list[Step] | None:
         """The steps from one version of the manifest to another; None when they are not known."""

@@ -16,6 +16,7 @@ from omnigraph.history.branch_state import MANIFEST
 from omnigraph.history.manifest import TableIdentity
 from omnigraph.history.store import History
 from omnigraph.language import Catalog
+from omnigraph.storage.cache_budget import CacheBudget
 from omnigraph.storage.links import refuse_links
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import EffectLock, LockTimes, effect_lock
@@ -43,6 +44,7 @@ class Repository(Struct, frozen=True, dict=True, eq=False):
     catalog: Catalog
     lock_times: LockTimes
     external_blobs: tuple[str, ...] = ()
+    cache: CacheBudget = CacheBudget()
     #: The writes of this process that wait for the effect lock.
     turns: Turns[Any] = field(default_factory=Turns)
 
@@ -59,8 +61,14 @@ class Repository(Struct, frozen=True, dict=True, eq=False):
         epoch = self.history.epoch
         known: tuple[int, Tables] | None = self.__dict__.get("_tables")
         if known is None or known[0] != epoch:
-            known = self.__dict__["_tables"] = (epoch, Tables(self.location))
+            known = self.__dict__["_tables"] = (epoch, Tables(self.location, self.cache))
         return known[1]
+
+    @property
+    def cached_bytes(self) -> int:
+        """How much memory is used for what storage has read before."""
+        known: tuple[int, Tables] | None = self.__dict__.get("_tables")
+        return self.history.cached_bytes + (0 if known is None else known[1].cached_bytes)
 
     def close(self) -> None:
         """Close the tables and the manifest; they are opened again when they are used."""
@@ -81,7 +89,9 @@ class Repository(Struct, frozen=True, dict=True, eq=False):
             yield held
 
 
-def open_repository(location: Location, *, times: LockTimes) -> Repository:
+def open_repository(
+    location: Location, *, times: LockTimes, cache: CacheBudget | None = None
+) -> Repository:
     """Open a graph; looks only, changes nothing.
 
     Raises:
@@ -91,7 +101,8 @@ def open_repository(location: Location, *, times: LockTimes) -> Repository:
     """
     refuse_file(location)
     refuse_links(location)
-    history = History(location)
+    cache = cache or CacheBudget()
+    history = History(location, cache)
     try:
         present = history.present()
     except NotFound:
@@ -109,7 +120,7 @@ def open_repository(location: Location, *, times: LockTimes) -> Repository:
                 f"{location.child(SCHEMA_COMPILED)} has the type {type.name}, which the manifest"
                 " does not know: the two do not belong together"
             )
-    return Repository(location, history, catalog, times)
+    return Repository(location, history, catalog, times, cache=cache)
 
 
 def refuse_file(location: Location) -> None:

@@ -104,11 +104,13 @@ def read_file(file: str) -> bytes | None:
 
 
 def append_to_file(file: str, content: bytes, most_bytes: int) -> None:
-    """Append to a file of the cache, if the disk allows it; one that is too large starts again."""
+    """Append to a file of the cache, if the disk allows it; one that is full starts again."""
+    if len(content) > most_bytes:
+        return
     with suppress(OSError):
         handle = _create(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _NOT_ELSEWHERE)
         try:
-            if os.fstat(handle).st_size > most_bytes:
+            if os.fstat(handle).st_size + len(content) > most_bytes:
                 os.ftruncate(handle, 0)
             os.write(handle, content)
         finally:

@@ -22,9 +22,8 @@ from lance.fragment import FragmentMetadata
 from omnigraph.compute.arrays import changes
 from omnigraph.storage.table_ref import OFFSET_BITS, ROW_ADDRESS, ROW_ID
 
-#: The budget, and how many rows without an index are held of one table at most: beyond that,
-#: reading all ids from storage for each look-up is no longer the larger part of the work.
-_BUDGET = 64 << 20
+#: How many rows without an index are held of one table at most: beyond that, reading all ids from
+#: storage for each look-up is no longer the larger part of the work.
 MOST_ROWS = 1 << 18
 #: What an entry costs besides its arrays; and how many there are at most. Small fragments are soon
 #: merged, and nobody asks for them again.
@@ -64,7 +63,7 @@ class IdCache:
     Of a fragment that loses rows again and again, only what was asked for last is held.
     """
 
-    def __init__(self, budget: int = _BUDGET) -> None:
+    def __init__(self, budget: int) -> None:
         self._budget = budget
         self._guard = threading.Lock()
         #: By the name of the fragment's first file, which no other fragment has.
@@ -83,7 +82,7 @@ class IdCache:
             old = self._entries.pop(name, None)
             self._size += entry.nbytes - (old[1].nbytes if old is not None else 0)
             self._entries[name] = _deleted(fragment), entry
-            while self._is_full() and len(self._entries) > 1:
+            while self._is_full():
                 _, (_, oldest) = self._entries.popitem(last=False)
                 self._size -= oldest.nbytes
 

@@ -20,6 +20,7 @@ from lance.dataset import Session  # type: ignore[attr-defined]
 
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError
 from omnigraph.storage.branch_files import branch_details, branch_names
+from omnigraph.storage.cache_budget import CacheBudget
 from omnigraph.storage.datasets import at_home, open_dataset, settled
 from omnigraph.storage.forks import use_storage
 from omnigraph.storage.links import refuse_links_to
@@ -44,8 +45,6 @@ _READ_ATTEMPTS = 5
 #: The newest rows are written anew by every publish until they are so many. That is cheaper than a
 #: fragment for each, to be merged with others later.
 _TAIL_ROWS = 64
-#: What Lance may hold in memory of the ledger: only its newest version is ever read.
-_CACHE_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +73,18 @@ class Ledger:
 
     __slots__ = ("_objects", "_path", "_session", "location")
 
-    def __init__(self, location: Location, path: str) -> None:
+    def __init__(self, location: Location, path: str, cache: CacheBudget | None = None) -> None:
         self.location = location
         use_storage()
         self._objects = Objects.at(location)
         self._path = path
-        self._session = Session(
-            index_cache_size_bytes=_CACHE_BYTES, metadata_cache_size_bytes=_CACHE_BYTES
-        )
+        size = (cache or CacheBudget()).manifest
+        self._session = Session(index_cache_size_bytes=size, metadata_cache_size_bytes=size)
+
+    @property
+    def cached_bytes(self) -> int:
+        """How much memory is used for what was read before."""
+        return int(self._session.size_bytes())
 
     def exists(self) -> bool:
         """True when the ledger was created."""

@@ -22,6 +22,7 @@ from lance.dataset import Session  # type: ignore[attr-defined]
 
 from omnigraph.errors import NotFound, ReadSetConflict
 from omnigraph.storage.branch_files import branch_details
+from omnigraph.storage.cache_budget import CacheBudget
 from omnigraph.storage.columns import NewColumn, stage_schema
 from omnigraph.storage.compaction import stage_compaction
 from omnigraph.storage.datasets import open_dataset, settled
@@ -67,10 +68,6 @@ __all__ = [
 
 #: How many versions are held after they were committed.
 _HELD = 8
-#: What Lance may hold in memory of the tables of one graph: what it knows of versions and files,
-#: and parts of indexes. Without limits it holds gigabytes of what nobody will ask for again.
-_METADATA_BYTES = 16 << 20
-_INDEX_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +84,15 @@ class Tables:
 
     __slots__ = ("_committed", "_ids", "_objects", "_opened", "_roots", "_session", "location")
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, cache: CacheBudget | None = None) -> None:
         use_storage()
         self.location = location
+        cache = cache or CacheBudget()
         self._session = Session(
-            index_cache_size_bytes=_INDEX_BYTES, metadata_cache_size_bytes=_METADATA_BYTES
+            index_cache_size_bytes=cache.indexes, metadata_cache_size_bytes=cache.metadata
         )
         self._objects = Objects.at(location)
-        self._ids = IdCache()
+        self._ids = IdCache(cache.ids)
         #: Versions that somebody holds, by path and number. None of branches: one of the same name,
         #: made later, has other tables under the same address.
         self._opened: WeakValueDictionary[tuple[str, int], TableSnapshot] = WeakValueDictionary()
@@ -102,6 +100,11 @@ class Tables:
         self._roots: dict[str, LanceDataset] = {}
         #: The versions that were committed last: whoever reads next wants them.
         self._committed: deque[TableSnapshot] = deque(maxlen=_HELD)
+
+    @property
+    def cached_bytes(self) -> int:
+        """How much memory is used for what was read before."""
+        return int(self._session.size_bytes()) + self._ids.nbytes
 
     # --- reading ---
 

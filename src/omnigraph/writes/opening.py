@@ -12,12 +12,15 @@ from omnigraph.history.repository import (
     Repository,
     open_repository,
 )
+from omnigraph.storage.cache_budget import CacheBudget
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LockTimes
 from omnigraph.writes.sidecar import list_sidecars
 
 
-def open_for_writing(location: Location, *, times: LockTimes) -> Repository:
+def open_for_writing(
+    location: Location, *, times: LockTimes, cache: CacheBudget | None = None
+) -> Repository:
     """Open a graph to write to it.
 
     Raises:
@@ -25,13 +28,13 @@ def open_for_writing(location: Location, *, times: LockTimes) -> Repository:
         UpgradeRequired: A newer Omnigraph wrote it.
         RecoveryRequired: An interrupted write needs a person.
     """
-    repository = open_repository(location, times=times)
+    repository = open_repository(location, times=times, cache=cache)
     if repository.history.present().format < FORMAT:
         from omnigraph.history.formats import migrate
 
         with repository.lock():
             migrate(location)
-        repository = open_repository(location, times=times)
+        repository = open_repository(location, times=times, cache=cache)
     objects = repository.objects
     if list_sidecars(objects) or objects.read(INIT_CLAIM) is not None:
         from omnigraph.writes.recovery import resolved

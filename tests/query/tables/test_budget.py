@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,9 +21,12 @@ from omnigraph.query.tables.files import map_arrays
 from omnigraph.query.tables.memory import Held, MemoryBudget
 from omnigraph.settings import Settings
 from omnigraph.storage import cache_files
-from tests.query.tables.memory_child import QUESTIONS, fill
+from omnigraph.storage.cache_budget import CacheBudget
+from tests.query.tables.memory_child import QUESTIONS, disk_bytes, fill
 
 MIB = 1 << 20
+#: How much a process may grow beside what it caches, in MiB.
+SLACK = 48
 
 
 class Parts:
@@ -67,10 +71,6 @@ def test_arrays_that_owners_share_are_counted_once() -> None:
     assert budget.bytes == 70
     budget.forget(two)
     assert budget.bytes == 0
-
-
-def disk_bytes(place: Path) -> int:
-    return sum(p.lstat().st_size for p in (place / "__cache").rglob("*") if p.is_file())
 
 
 def counted(graph: Graph) -> int:
@@ -157,19 +157,38 @@ def test_the_files_that_were_used_longest_ago_make_room(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_the_memory_of_a_process_stays_near_the_budget(tmp_path: Path) -> None:
-    place = tmp_path / "g"
-    fill(place, rows=100_000, types=3)
-    grown = {}
-    for mib in (8, 1024):
-        command = [sys.executable, "-m", "tests.query.tables.memory_child", str(place), str(mib)]
+def test_a_process_that_caches_all_it_can_keeps_to_the_budget(tmp_path: Path) -> None:
+    small, place = tmp_path / "small", tmp_path / "g"
+    fill(small, rows=100, types=1)
+    fill(place, rows=40_000, types=3)
+    used = {}
+    for mib in (1024, 4):
+        places = [tmp_path / f"{each.name}-{mib}" for each in (place, small)]
+        for each, copy in zip((place, small), places, strict=True):
+            shutil.copytree(each, copy)
+        child = [sys.executable, "-m", "tests.query.tables.memory_child"]
+        command = [*child, *map(str, places), str(mib)]
         answer = subprocess.run(command, capture_output=True, text=True, check=True)
-        grown[mib] = json.loads(answer.stdout)
-    limited, free = grown[8], grown[1024]
+        used[mib] = json.loads(answer.stdout)
+    free, limited = used[1024], used[4]
     assert limited["rows"] == free["rows"]
-    assert limited["held"] <= 8 * MIB and free["held"] > 60 * MIB
-    # What the whole process uses is smaller by most of that.
-    assert limited["resident"] < free["resident"] - 25 * MIB
+    # Every share would be larger without its limit.
+    shares = CacheBudget(4 * MIB)
+    assert free["held"] > 4 * shares.queries and free["files"] > 4 * shares.query_files
+    assert free["ids"] > 2 * shares.ids and free["lance"] > 4 * (shares.indexes + shares.metadata)
+    assert limited["held"] + limited["ids"] + limited["lance"] <= 4 * MIB
+    assert limited["files"] <= 4 * MIB
+    # Memory that is no longer used lies in between what is.
+    assert limited["grown"] <= (4 + SLACK) * MIB < free["grown"]
+
+
+def test_shares_make_up_the_whole() -> None:
+    for total in (0, 1 << 20, 777 << 20):
+        budget = CacheBudget(total)
+        storage = budget.indexes + budget.metadata + budget.ids + 2 * budget.manifest
+        assert budget.queries + storage == total
+        assert budget.recent_files + budget.query_files == total
+    assert CacheBudget().total == Settings().cache_mib << 20
 
 
 def test_a_table_without_cache_is_read_again(tmp_path: Path, at_once: None) -> None:

@@ -13,6 +13,7 @@ from omnigraph.query.source import Source
 from omnigraph.query.tables import policy, topology, topology_cache
 from omnigraph.query.tables.caches import Caches
 from omnigraph.query.tables.topology import Adjacency, Topology
+from omnigraph.storage.cache_budget import CacheBudget
 
 SCHEMA = """
 node Person { name: String @key  age: I32? }
@@ -116,11 +117,11 @@ def test_a_patched_shape_is_what_building_it_gives(
         return build(tables)
 
     monkeypatch.setattr(topology_cache, "build", counted)
-    caches = Caches(1 << 30)
+    caches = Caches(CacheBudget())
     for _ in range(30):
         changes.one()
         patched = source(graph, caches).topology("Knows")
-        same_shape(patched, source(graph, Caches(1 << 30)).topology("Knows"))
+        same_shape(patched, source(graph, Caches(CacheBudget())).topology("Knows"))
     # The other builds were those to compare with.
     assert builds - 30 < 10
 
@@ -137,12 +138,12 @@ def test_many_edges_are_numbered_with_more_bits(
 def test_a_shape_is_built_anew_when_a_table_was_overwritten(tmp_path: Path) -> None:
     graph = init(tmp_path / "g", SCHEMA)
     Changes(graph, random.Random(1))
-    caches = Caches(1 << 30)
+    caches = Caches(CacheBudget())
     source(graph, caches).topology("Knows")
     rows = graph.snapshot().read("Person")
     graph.write_batches({"Person": ("overwrite", rows.select(["name"]))})
     after = source(graph, caches).topology("Knows")
-    same_shape(after, source(graph, Caches(1 << 30)).topology("Knows"))
+    same_shape(after, source(graph, Caches(CacheBudget())).topology("Knows"))
 
 
 def test_shapes_on_disk_serve_other_processes_and_other_versions(

@@ -6,8 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
-import numpy as np
-
+from omnigraph.compute.memory import set_up_memory
 from omnigraph.history.manifest import PublishedTable
 from omnigraph.history.store import History
 from omnigraph.query.computed import GetEmbedder
@@ -20,12 +19,10 @@ from omnigraph.query.tables.memory import MemoryBudget
 from omnigraph.query.tables.topology_cache import TopologyCache
 from omnigraph.query.tables.version_key import VersionKey
 from omnigraph.query.tables.writer import CacheWriter
+from omnigraph.storage.cache_budget import CacheBudget
 from omnigraph.storage.cache_files import FOLDER, Stamp
 from omnigraph.storage.location import Location
 from omnigraph.storage.version_file import stamp_of
-
-#: The largest block that the C library learns from is of 32 MiB.
-_BLOCK = 31 << 20
 
 
 class Caches:
@@ -33,19 +30,20 @@ class Caches:
 
     def __init__(
         self,
-        limit: int,
+        budget: CacheBudget,
         location: Location | None = None,
         embedder: GetEmbedder | None = None,
         epoch: int = 0,
     ) -> None:
-        _hold_memory()
+        set_up_memory()
         #: Where the graph is, if cache files can be written there.
         self._location = location if location is not None and location.is_local else None
         #: How often the graph's folder was replaced before: what was left then is of no use.
         self.epoch = epoch
-        self.memory = MemoryBudget(limit)
+        self.budget = budget
+        self.memory = MemoryBudget(budget.queries)
         folder = "" if self._location is None else self._location.child(FOLDER)
-        self.disk = DiskBudget(folder, limit)
+        self.disk = DiskBudget(folder, budget.query_files)
         self.topologies = TopologyCache(self._location, self.memory, self.disk.write)
         self.plans = PreparedCache()
         self.embedder = embedder
@@ -59,7 +57,7 @@ class Caches:
 
     def anew(self, epoch: int) -> Caches:
         """Empty caches, for another epoch."""
-        return Caches(self.memory.limit, self._location, self.embedder, epoch)
+        return Caches(self.budget, self._location, self.embedder, epoch)
 
     @property
     def has_files(self) -> bool:
@@ -123,13 +121,3 @@ class Caches:
         if self._location is None or not key.stamp:
             return None
         return ColumnFiles(f"{self.disk.folder}/columns", key, self.disk.write)
-
-
-def _hold_memory() -> None:
-    """Let the process hold on to the memory of arrays that are gone, for the next ones.
-
-    The C library of Linux gives large blocks back at once, and then every page of every array is
-    waited for again, which doubles the time of many queries. It stops doing so for blocks of a size
-    that it has seen come and go. This one is not touched, so it costs nothing.
-    """
-    np.empty(_BLOCK, np.uint8)

@@ -1,7 +1,8 @@
-"""One budget of bytes for the files in `__cache/`: what was used longest ago makes room.
+"""One budget of bytes for the files of derived data: what was used longest ago makes room.
 
-Vectors of embedding services have a limit of their own (see `embedding.cache`), because they cost
-money and not just time.
+What tells about the last publishes has a share of its own (see `history.recent`). Vectors of
+embedding services have a limit of their own (see `embedding.cache`), because they cost money and
+not just time.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from omnigraph.storage.cache_files import remove_file
 
 #: Folders whose files can be removed, each by itself.
 _FOLDERS = ("columns", "topology")
-_ELSEWHERE = "embeddings"
+_ELSEWHERE = ("embeddings", "recent")
 
 
 class _File(Struct, frozen=True):
@@ -83,7 +84,7 @@ def _files(folder: str) -> Iterator[_File]:
     for entry in entries:
         with suppress(OSError):
             if entry.is_dir(follow_symlinks=False):
-                if entry.name != _ELSEWHERE:
+                if entry.name not in _ELSEWHERE:
                     yield from _files(entry.path)
             else:
                 status = entry.stat(follow_symlinks=False)

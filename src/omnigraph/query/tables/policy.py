@@ -2,7 +2,7 @@
 
 Tests set them by name, so they are always read as `policy.NAME`. How old a version has to be before
 files are written about it is in `storage.cache_files`, because the cache of the manifest, too, asks
-for it. The size of it all is the setting `cache_mib`.
+for it. The size of it all is the setting `cache_mib`; `storage.cache_budget` divides it.
 """
 
 from __future__ import annotations
