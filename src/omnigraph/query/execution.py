@@ -29,12 +29,14 @@ from omnigraph.query.operators.project import Chunk, in_chunks, project
 from omnigraph.query.operators.runner import gathered, run_steps
 from omnigraph.query.prepared import Prepared
 from omnigraph.query.source import Source
+from omnigraph.query.steps import Scan
 from omnigraph.query.tables import policy
 from omnigraph.query.values import Values
 
 if TYPE_CHECKING:
     from omnigraph.query.operators.group import GroupRows
     from omnigraph.query.operators.order import Rows
+    from omnigraph.query.search.nearest import NearestRows
     from omnigraph.query.search.searches import Searches
 
 
@@ -62,6 +64,8 @@ class Execution(Struct, dict=True):
 
             self.searches = Searches(source, parameters, prepared.calls, self.embedder)
             source = source.with_searches(self.searches)
+        #: What found the first matches by an index, if it was asked.
+        self.nearest: NearestRows | None = None
         #: The whole answer is held in memory.
         self.as_table = False
         self.limit = Limit.of(self.plan, parameters)
@@ -129,6 +133,9 @@ class Execution(Struct, dict=True):
         searches = self.searches
         if searches is not None:
             searches.check(self.prepared.types, self.budget.seconds)
+        stream = self._nearest()
+        if stream is not None:
+            return stream
         stream = run_steps(self.context, self.prepared.steps, Frame(1, {}, {}))
         distances = self.prepared.distances
         if distances:
@@ -141,6 +148,46 @@ class Execution(Struct, dict=True):
             searches.rank(whole, self.prepared.types)
             stream = iter([whole])
         return stream
+
+    @property
+    def search(self) -> str | None:
+        """How an index is asked for the first matches, if it is."""
+        return None if self.nearest is None else str(self.nearest)
+
+    def plan_search(self) -> None:
+        """Look for an index that finds the first matches."""
+        distance, needed = self.prepared.nearest, self.limit.needed
+        if distance is None or needed is None or self.searches is None:
+            return
+        from omnigraph.query.search.nearest import NearestRows
+
+        self.nearest = NearestRows.of(self.context, self.searches, distance, needed)
+
+    def _nearest(self) -> Iterator[Frame] | None:
+        """The matches that an index takes for the first ones; None to order all of them."""
+        self.plan_search()
+        nearest = self.nearest
+        if nearest is None or nearest.is_without_direction:
+            self.nearest = None
+            return None
+        steps = self.prepared.steps
+        stream = None
+        if len(steps) == 1 and isinstance(steps[0], Scan) and not steps[0].filters:
+            # Nothing else decides: the table is not read at all.
+            stream = nearest.all_rows(steps[0])
+        if stream is None:
+            if nearest.is_exact:
+                return None
+            stream = nearest.among(run_steps(self.context, steps, Frame(1, {}, {})))
+        distances = self.prepared.distances
+        self.context.measured.finish("search", 0)
+        return (self._counted(self._with_distances(frame, distances)) for frame in stream)
+
+    def _counted(self, frame: Frame) -> Frame:
+        """Matches that a search has found, counted."""
+        before = self.context.measured.stages["search"].rows
+        self.context.measured.finish("search", before + frame.count)
+        return frame
 
     def _with_distances(self, frame: Frame, distances: Iterable[ComputedProperty]) -> Frame:
         """The matches that have all distances: what has no vector is not near to anything."""

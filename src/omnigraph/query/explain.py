@@ -77,13 +77,22 @@ def explained(
     steps: Sequence[Step],
     measured: Measurements | None = None,
     answer: Measured | None = None,
+    search: str | None = None,
 ) -> tuple[ExplainedStep, ...]:
-    """The steps of a plan; with what its operators and all of it did, if it ran."""
+    """The steps of a plan; with what its operators and all of it did, if it ran.
+
+    Args:
+        plan: The plan.
+        steps: How its pattern is matched.
+        measured: What the operators did.
+        answer: What all of it did.
+        search: How an index is asked, if it is.
+    """
     explained = list(_matching(steps, None if measured is None else measured.steps, 0))
     if measured is None or answer is None:
-        return (*explained, *(ExplainedStep(0, text) for _, text in _following(plan)))
+        return (*explained, *(ExplainedStep(0, text) for _, text in _following(plan, search)))
     before = measured.steps.get(steps[-1], Measured()).seconds if steps else 0.0
-    for stage, text in _following(plan):
+    for stage, text in _following(plan, search):
         # As those of steps, clocks run from the start.
         clock = answer if stage is None else measured.stages.get(stage, Measured(0, before))
         seconds = max(0.0, clock.seconds - before)
@@ -92,8 +101,10 @@ def explained(
     return tuple(explained)
 
 
-def _following(plan: ReadPlan) -> Iterator[tuple[Stage | None, str]]:
+def _following(plan: ReadPlan, search: str | None) -> Iterator[tuple[Stage | None, str]]:
     """What follows matching; what is returned comes last, and is no stage."""
+    if search is not None:
+        yield "search", search
     if plan.grouped:
         yield "group", f"group by {', '.join(plan.keys)}" if plan.keys else "group all matches"
     if plan.distinct:

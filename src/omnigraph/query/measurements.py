@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from omnigraph.query.steps import Step
 
 #: What may follow matching, in this order.
-Stage = Literal["group", "distinct", "order", "limit"]
+Stage = Literal["search", "group", "distinct", "order", "limit"]
 
 
 class Measured(Struct):

@@ -18,11 +18,18 @@ from omnigraph.language.query.expressions import (
     Constant,
     Entity,
     PropertyOf,
+    Rank,
     variables,
     walk,
 )
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.query.computed import ComputedProperty, SearchCall, distances_in, search_calls
+from omnigraph.query.computed import (
+    ComputedProperty,
+    SearchCall,
+    Share,
+    distances_in,
+    search_calls,
+)
 from omnigraph.query.key_lookup import KeyLookup, key_lookup
 from omnigraph.query.live_variables import LiveAfter, live_after
 from omnigraph.query.planner import Planner
@@ -47,6 +54,7 @@ class Prepared(Struct, frozen=True):
         distances: The distances among what is ordered by.
         texts: The returned properties whose values differ in size: texts and lists.
         lookup: What is looked up by its key, if the plan does nothing else.
+        nearest: The distance that an index can order by.
     """
 
     plan: ReadPlan
@@ -58,6 +66,7 @@ class Prepared(Struct, frozen=True):
     distances: tuple[ComputedProperty, ...]
     texts: tuple[tuple[str, str], ...]
     lookup: KeyLookup | None
+    nearest: ComputedProperty | None
 
 
 def prepare(plan: ReadPlan, source: Source) -> Prepared:
@@ -85,6 +94,7 @@ def prepare(plan: ReadPlan, source: Source) -> Prepared:
         tuple(distances[name] for name in sorted(distances)),
         tuple(dict.fromkeys(_texts(plan))),
         key_lookup(plan, steps, source.catalog),
+        _nearest(plan),
     )
 
 
@@ -134,6 +144,22 @@ def _needed(plan: ReadPlan, order: Iterable[Checked]) -> frozenset[str]:
     for expression in order:
         needed |= variables(expression)
     return frozenset(needed)
+
+
+def _nearest(plan: ReadPlan) -> ComputedProperty | None:
+    """The distance whose lowest values are all that a plan needs, if that is so."""
+    if plan.grouped or plan.distinct or plan.limit is None or not plan.order:
+        return None
+    first = plan.order[0]
+    distances = distances_in(ordering.expression for ordering in plan.order)
+    if first.descending or len(distances) != 1:
+        return None
+    distance = first.expression
+    if not isinstance(distance, ComputedProperty) or not isinstance(distance.call, Rank):
+        return None
+    fuses = any(isinstance(c, Share) for c in search_calls(expressions_of(plan)).values())
+    is_by_index = distance.call.function == "nearest" and not distance.call.exact
+    return distance if is_by_index and not fuses else None
 
 
 def _texts(plan: ReadPlan) -> Iterator[tuple[str, str]]:

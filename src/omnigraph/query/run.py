@@ -134,9 +134,10 @@ def explain_query(read: Read, analyze: bool) -> Explanation:
         finally:
             source.release()
         answer = Measured(rows, measured.seconds)
-        steps = explained(read.plan, prepared.steps, measured, answer)
+        steps = explained(read.plan, prepared.steps, measured, answer, execution.search)
     else:
-        steps = explained(read.plan, prepared.steps)
+        execution.plan_search()
+        steps = explained(read.plan, prepared.steps, search=execution.search)
     return Explanation(read.query.name, read.revision.commit, steps)
 
 

@@ -26,7 +26,7 @@ from omnigraph.language.query.operand_types import (
     name_type,
     shown,
 )
-from omnigraph.language.query.tree import CallNode, Expression, PropertyNode
+from omnigraph.language.query.tree import BareNode, CallNode, Expression, PropertyNode
 from omnigraph.language.schema.catalog import ENDS
 from omnigraph.language.types import F64, I64, U64
 from omnigraph.language.values import ValueFault, coerce
@@ -168,13 +168,24 @@ class FunctionChecker:
             )
             return None
         example = "$vector" if name == "nearest" else '"words"'
-        if not self.arity(node, 2, 2, f"{name}($x.property, {example})"):
+        most = 3 if name == "nearest" else 2
+        if not self.arity(node, 2, most, f"{name}($x.property, {example})"):
+            return None
+        exact = len(node.arguments) == 3
+        if exact and not _is_exact(node.arguments[2]):
+            self.report.error(
+                "OG-QC-128",
+                "the third argument of `nearest` can only be `exact`",
+                node.arguments[2].span,
+                "write `nearest($x.property, $vector, exact)` to compare all vectors, or leave it"
+                " out",
+            )
             return None
         target = self.searched(node, "text" if name == "bm25" else "vector")
         query = self.search_text(node) if name == "bm25" else self.search_vector(node, target)
         if target is None or query is None:
             return None
-        return Rank(name, target, query, F64.as_nullable(may_be_null(target, query)))
+        return Rank(name, target, query, F64.as_nullable(may_be_null(target, query)), exact)
 
     def fusion(self, node: CallNode) -> Checked | None:
         if self.expressions.place not in ("return", "order"):
@@ -302,3 +313,7 @@ class FunctionChecker:
             )
             return None
         return checked
+
+
+def _is_exact(node: Expression) -> bool:
+    return isinstance(node, BareNode) and node.name == "exact"

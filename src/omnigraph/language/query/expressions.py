@@ -182,15 +182,20 @@ class TextMatch(Struct, frozen=True):
 
 
 class Rank(Struct, frozen=True):
-    """`bm25` (higher is better) or `nearest` (cosine distance, lower is better)."""
+    """`bm25` (higher is better) or `nearest` (cosine distance, lower is better).
+
+    Attributes:
+        exact: All vectors are compared, whatever indexes there are.
+    """
 
     function: str
     property: PropertyOf
     query: Checked
     type: ValueType | None = F64
+    exact: bool = False
 
     def __str__(self) -> str:
-        return f"{self.function}({self.property}, {self.query})"
+        return f"{self.function}({self.property}, {self.query}{', exact' if self.exact else ''})"
 
 
 class Fusion(Struct, frozen=True):

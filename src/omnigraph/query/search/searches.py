@@ -186,6 +186,33 @@ class Searches(Struct, dict=True):
         for type, places in ranked(self.source, scores).items():
             self._shares[name, type] = scores[type][0], 1 / (k + places)
 
+    # --- what an index of vectors is asked ---
+
+    def column_of(self, name: str) -> str:
+        """The property that `nearest` compares."""
+        call = self.calls[name]
+        assert isinstance(call, Rank)
+        return call.property.property
+
+    def vector_of(self, name: str) -> Floats:
+        """The vector that `nearest` compares with."""
+        call = self.calls[name]
+        assert isinstance(call, Rank)
+        wanted = value(call.query, self.parameters)
+        if isinstance(wanted, str):
+            return self._vectors[wanted, _size(call)]
+        return np.asarray(wanted, np.float64)
+
+    def is_without_direction(self, name: str) -> bool:
+        """True when `nearest` compares with nothing, or with a vector of zeros."""
+        call = self.calls[name]
+        assert isinstance(call, Rank)
+        return value(call.query, self.parameters) is None or not self.vector_of(name).any()
+
+    def remember(self, name: str, type: str, positions: Positions, values: Floats) -> None:
+        """Distances of rows, by ascending positions, that are known already."""
+        self._last[name, type] = positions, values, np.isnan(values)
+
     # --- texts and vectors ---
 
     def _text(self, name: str, call: TextMatch | Rank, type: str) -> TextSearch | None:
@@ -222,15 +249,11 @@ class Searches(Struct, dict=True):
 
     def _distances(self, name: str, call: Rank, type: str, positions: Positions) -> Floats:
         """Cosine distances; not a number where there is no vector."""
-        wanted = value(call.query, self.parameters)
-        if wanted is None:
+        if value(call.query, self.parameters) is None:
             return np.full(len(positions), np.nan)
         if (name, type) not in self._nearness:
-            if isinstance(wanted, str):
-                vector = self._vectors[wanted, _size(call)]
-            else:
-                vector = np.asarray(wanted, np.float64)
             columns = self.source.columns(type)
+            vector = self.vector_of(name)
             self._nearness[name, type] = Nearness(columns, call.property.property, vector)
         return self._nearness[name, type].at(positions)
 

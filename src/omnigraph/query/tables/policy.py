@@ -178,6 +178,14 @@ REFINED_MOST = 20
 #: partitions, 20 find all; it may be this part of all of them when there are more.
 PROBES = 20
 PROBED_PART = 32
+#: And so many times the partitions that the candidates would fill.
+PROBED_MORE = 4
+#: When candidates do not suffice, so many times as many are asked for.
+MORE_CANDIDATES = 4
+#: Reading a vector from the table takes as long as comparing so many that are in memory, and so
+#: does each candidate of an index.
+COMPARED_PER_READ = 10
+COMPARED_PER_CANDIDATE = 10
 
 # --- searching ---
 
