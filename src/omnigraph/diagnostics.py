@@ -219,6 +219,12 @@ def did_you_mean(name: str, candidates: Iterable[str], mark: str = "") -> str | 
     return f"did you mean {', '.join(quoted[:-1])} or {quoted[-1]}?"
 
 
+def with_hint(message: str, name: str, candidates: Iterable[str]) -> str:
+    """Return a message about a name that is not known, with the nearest names that are."""
+    hint = did_you_mean(name, candidates)
+    return message if hint is None else f"{message}; {hint}"
+
+
 def near_names(name: str, candidates: Iterable[str], most: int = 3) -> list[str]:
     """Return up to `most` candidates that a person may have meant by `name`: the nearest ones."""
     from difflib import SequenceMatcher

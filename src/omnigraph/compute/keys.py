@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.compute.arrays import scalar
-from omnigraph.language.schema.catalog import ENDS, EdgeType, TableType
+from omnigraph.language.schema.catalog import ENDS, ENDS_AS_COLUMNS, EdgeType, TableType
 
 #: An edge's ends, by their names in schemas, in mutations and in tables.
 PHYSICAL_ENDS = dict(zip(ENDS, ("src", "dst"), strict=True))
@@ -25,6 +25,11 @@ _RARE = r"[\x00-\x08\x0b\x0c\x0e-\x1f]"
 def physical(name: str, type: TableType) -> str:
     """The column of a property; an edge's `from` and `to` are stored as `src` and `dst`."""
     return PHYSICAL_ENDS.get(name, name) if isinstance(type, EdgeType) else name
+
+
+def property_name(column: str, type: TableType) -> str:
+    """What users call a column."""
+    return ENDS_AS_COLUMNS.get(column, column) if isinstance(type, EdgeType) else column
 
 
 def ids_of(type: TableType, columns: Mapping[str, pa.Array]) -> pa.Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from omnigraph.diagnostics import did_you_mean
+from omnigraph.diagnostics import with_hint
 from omnigraph.errors import NotFound, UsageError
 from omnigraph.history.manifest import PublishedTable
 from omnigraph.plain import Plain
@@ -80,5 +80,4 @@ def _check_property(table: TableSnapshot, type: str, property: str) -> None:
     if property in names:
         blobs = ", ".join(blob_columns(table)) or "none"
         raise UsageError(f"`{property}` of {type} is not a Blob; its Blob properties: {blobs}")
-    hint = did_you_mean(property, names)
-    raise NotFound(f"{type} has no property `{property}`" + (f"; {hint}" if hint else ""))
+    raise NotFound(with_hint(f"{type} has no property `{property}`", property, names))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-
 from omnigraph.arguments import checks_arguments
 from omnigraph.errors import AlreadyExists
 from omnigraph.graph.at import GraphAt
@@ -27,12 +25,7 @@ class Graph(Reads, Versions, Merges, Writes):
     def __enter__(self) -> Graph:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def at(self, ref: Ref, *, branch: str = MAIN) -> GraphAt:

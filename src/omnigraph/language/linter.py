@@ -96,8 +96,7 @@ def _never_set(
     report = Report(text, path)
     spans = _property_spans(text) if assigned else {}
     for name, names in assigned.items():
-        table = catalog.table(name)
-        assert table is not None
+        table = catalog.type(name)
         for declared in table.properties.values():
             if declared.name in names or declared.has_default or declared.embed:
                 continue

@@ -68,10 +68,7 @@ class MergeResult(Struct, frozen=True):
             "source": self.source,
             "into": self.into,
             "bases": list(self.bases),
-            "tables": {
-                name: {"inserted": t.inserted, "replaced": t.replaced, "deleted": t.deleted}
-                for name, t in self.tables.items()
-            },
+            "tables": {name: outcome.to_dict() for name, outcome in self.tables.items()},
             "conflicts": [c.to_dict() for c in self.conflicts],
             "settled": [c.to_dict() for c in self.settled],
             "more_settled": self.more_settled,

@@ -103,8 +103,7 @@ def _with(ours: Base, below: Base, theirs: GraphState) -> Base:
     """A base with what another common ancestor has changed since both come from."""
     overlay, doubts = dict(ours.overlay), {name: dict(d) for name, d in ours.doubts.items()}
     for name, changes in below.changes_to(theirs).items():
-        type = theirs.repository.catalog.table(name)
-        assert type is not None
+        type = theirs.repository.catalog.type(name)
         unsure = below.doubts.get(name, {})
         rows = ours.rows(type, ids_to_merge(changes, unsure))
         merged = three_way(changes, rows, compared_columns(type), doubts=unsure)

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.compute.equality import unequal
+from omnigraph.compute.keys import property_name
 from omnigraph.errors import NotFound, StorageError
 from omnigraph.history.manifest import Commit
 from omnigraph.history.repository import Repository
@@ -24,9 +25,7 @@ from omnigraph.merge.entity_history import (
     changed_columns,
     head_state,
     never_there,
-    property_name,
     steps,
-    type_named,
     values_of,
 )
 
@@ -66,7 +65,7 @@ def blame(repository: Repository, name: str, id: str, branch: str) -> list[Blame
     Raises:
         NotFound: There is no such branch, type or entity.
     """
-    type = type_named(repository, name)
+    type = repository.catalog.type(name)
     with head_state(repository, branch) as state:
         newest_first = steps(state, type, id)
         newest = next(newest_first, None)
@@ -80,7 +79,7 @@ def blame(repository: Repository, name: str, id: str, branch: str) -> list[Blame
             )
         commits = _commits(state, type, id, compared_columns(type), chain([newest], newest_first))
     values = values_of(type, newest.after)
-    names = {column: property_name(type, column) for column in commits}
+    names = {column: property_name(column, type) for column in commits}
     return [BlamedProperty(names[c], values[names[c]], commits[c]) for c in compared_columns(type)]
 
 

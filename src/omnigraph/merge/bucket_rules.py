@@ -304,9 +304,7 @@ class KeysRead:
 
     @property
     def _type(self) -> NodeType | EdgeType:
-        type = self.site.catalog.table(self.sets[0].type)
-        assert type is not None
-        return type
+        return self.site.catalog.type(self.sets[0].type)
 
     def sees(self, rows: pa.Table) -> pa.Array:
         """The rows that have one of the keys."""

@@ -21,7 +21,7 @@ from msgspec import Struct, field
 
 from omnigraph import failpoints
 from omnigraph.compute.arrays import as_arrow, as_numpy, rows_where
-from omnigraph.compute.keys import PHYSICAL_ENDS, physical
+from omnigraph.compute.keys import physical, property_name
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import UsageError, Violation
 from omnigraph.language import EdgeType, NodeType
@@ -64,7 +64,6 @@ from omnigraph.writes.view import View
 
 Type = NodeType | EdgeType
 Entity = tuple[str, str]
-_USER_NAMES = {column: name for name, column in PHYSICAL_ENDS.items()}
 _RULE_KINDS: dict[str, ConflictKind] = {
     "end": "OrphanEdge",
     "unique": "UniqueViolation",
@@ -363,7 +362,7 @@ class Combination:
             return self._value(type, id, property, side)
 
         return Conflict(
-            kind, _kind(type), type.name, id, property, on("base"), on("ours"), on("theirs"),
+            kind, type.kind, type.name, id, property, on("base"), on("ours"), on("theirs"),
             violation.message,
         )  # fmt: skip
 
@@ -556,24 +555,18 @@ def _by_id(delta: TableDelta) -> TableDelta:
 
 def of_row(type: Type, conflict: RowConflict) -> Conflict:
     """A conflict of a row, in the words of users."""
-    property = conflict.column
-    if isinstance(type, EdgeType) and property is not None:
-        property = _USER_NAMES.get(property, property)
+    property = None if conflict.column is None else property_name(conflict.column, type)
     base, ours, theirs = (_named(type, v) for v in (conflict.base, conflict.ours, conflict.theirs))
     text = describe(conflict.kind, type.name, conflict.id, property, ours, theirs)
     kind: Any = conflict.kind
-    return Conflict(kind, _kind(type), type.name, conflict.id, property, base, ours, theirs, text)
-
-
-def _kind(type: Type) -> Literal["node", "edge"]:
-    return "edge" if isinstance(type, EdgeType) else "node"
+    return Conflict(kind, type.kind, type.name, conflict.id, property, base, ours, theirs, text)
 
 
 def _named(type: Type, value: Any) -> Any:
     """A whole row with the names that users know."""
-    if not isinstance(value, dict) or not isinstance(type, EdgeType):
+    if not isinstance(value, dict):
         return value
-    return {_USER_NAMES.get(name, name): each for name, each in value.items()}
+    return {property_name(column, type): each for column, each in value.items()}
 
 
 def _typed(type: Type, key: Key, choice: Choice) -> Choice:

@@ -13,10 +13,9 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.compute.keys import PHYSICAL_ENDS
-from omnigraph.diagnostics import did_you_mean
-from omnigraph.errors import NotFound, UsageError
+from omnigraph.errors import UsageError
 from omnigraph.language import Catalog, EdgeType, NodeType
+from omnigraph.language.schema.catalog import ENDS_AS_COLUMNS
 from omnigraph.language.values import to_json
 from omnigraph.merge.changes import GraphState, changed_types, compared_columns, table_changes
 from omnigraph.merge.rows import RowChanges, aligned, ordered_union
@@ -25,7 +24,6 @@ EntityKind = Literal["node", "edge"]
 Operation = Literal["insert", "update", "delete"]
 KINDS: tuple[EntityKind, ...] = ("node", "edge")
 OPERATIONS: tuple[Operation, ...] = ("insert", "update", "delete")
-_NAMES = {column: name for name, column in PHYSICAL_ENDS.items()}
 _BATCH = 1024
 
 
@@ -189,7 +187,7 @@ class ChangeFilter:
 
     def wants(self, type: NodeType | EdgeType) -> bool:
         """True when changes of a type are wanted."""
-        return kind_of(type) in self.kinds and (self.types is None or type.name in self.types)
+        return type.kind in self.kinds and (self.types is None or type.name in self.types)
 
 
 def change_filter(
@@ -211,11 +209,6 @@ def change_filter(
     )
 
 
-def kind_of(type: NodeType | EdgeType) -> EntityKind:
-    """`node` or `edge`."""
-    return "edge" if isinstance(type, EdgeType) else "node"
-
-
 def column_changes(
     type: NodeType | EdgeType, changes: RowChanges, ops: Collection[Operation]
 ) -> ColumnChanges:
@@ -229,7 +222,7 @@ def column_changes(
     operations = pa.array(OPERATIONS, pa.utf8()).take(pa.array(place))
     mask = pa.array(wanted)
     return ColumnChanges(
-        kind_of(type),
+        type.kind,
         type.name,
         ids.filter(mask),
         operations.filter(mask),
@@ -240,7 +233,9 @@ def column_changes(
 
 def entity_changes(part: ColumnChanges) -> Iterator[EntityChange]:
     """Changes one by one."""
-    names = [_NAMES.get(n, n) if part.kind == "edge" else n for n in part.after.schema.names]
+    names = [
+        ENDS_AS_COLUMNS.get(n, n) if part.kind == "edge" else n for n in part.after.column_names
+    ]
     for start in range(0, len(part.ids), _BATCH):
         ids, operations, before, after = (
             each.slice(start, _BATCH).to_pylist()
@@ -278,15 +273,8 @@ def _one_of(what: str, names: Collection[str] | None, known: Sequence[Any]) -> t
 
 
 def _known_types(catalog: Catalog, types: Collection[str] | None) -> tuple[str, ...] | None:
-    chosen = _texts(types)
-    if chosen is None:
-        return None
-    names = [type.name for type in catalog.tables()]
-    for each in chosen:
-        if each not in names:
-            hint = did_you_mean(each, names)
-            raise NotFound(f"the graph has no type `{each}`" + (f"; {hint}" if hint else ""))
-    return tuple(sorted(set(chosen)))
+    names = _texts(types)
+    return None if names is None else tuple(sorted({catalog.type(name).name for name in names}))
 
 
 def _is_same(left: Any, right: Any) -> bool:

@@ -74,9 +74,7 @@ class MergeContext:
 
     def type(self, name: str) -> Type:
         """A type of the schema."""
-        type = self.site.catalog.table(name)
-        assert type is not None
-        return type
+        return self.site.catalog.type(name)
 
 
 @dataclass(frozen=True)

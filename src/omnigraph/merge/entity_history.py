@@ -17,8 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.compute.equality import unequal
-from omnigraph.compute.keys import PHYSICAL_ENDS
-from omnigraph.diagnostics import did_you_mean
+from omnigraph.compute.keys import property_name
 from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.history.manifest import Commit
 from omnigraph.history.publications import Publication, Publications, Span, publications
@@ -31,8 +30,6 @@ from omnigraph.merge.diff import Operation
 from omnigraph.storage.changes import LAST_UPDATED, read_rows
 from omnigraph.storage.table_ref import ROW_ID, TableRef
 from omnigraph.storage.tables import TableSnapshot
-
-_NAMES = {column: name for name, column in PHYSICAL_ENDS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +94,7 @@ def entity_history(
     """
     if limit is not None and limit < 0:
         raise UsageError(f"limit is 0 or more, not {limit}")
-    type = type_named(repository, name)
+    type = repository.catalog.type(name)
     with head_state(repository, branch) as state:
         newest_first = steps(state, type, id)
         first = next(newest_first, None)
@@ -139,28 +136,10 @@ def head_state(repository: Repository, branch: str) -> Iterator[GraphState]:
             raise NotFound(f"the branch `{branch}` was deleted while its history was read")
 
 
-def type_named(repository: Repository, name: str) -> Type:
-    """A node or edge type.
-
-    Raises:
-        NotFound: There is none; with a suggestion.
-    """
-    type = repository.catalog.table(name)
-    if type is None:
-        hint = did_you_mean(name, [each.name for each in repository.catalog.tables()])
-        raise NotFound(f"the graph has no type `{name}`" + (f"; {hint}" if hint else ""))
-    return type
-
-
 def values_of(type: Type, row: pa.Table) -> dict[str, Any]:
     """The properties of a row, with the ends of an edge."""
     (values,) = row.select(compared_columns(type)).to_pylist()
-    return {property_name(type, column): value for column, value in values.items()}
-
-
-def property_name(type: Type, column: str) -> str:
-    """What users call a column."""
-    return _NAMES.get(column, column) if isinstance(type, EdgeType) else column
+    return {property_name(column, type): value for column, value in values.items()}
 
 
 def changed_columns(type: Type, before: pa.Table, after: pa.Table) -> list[str]:
@@ -175,7 +154,7 @@ def _version(type: Type, step: Step) -> EntityVersion:
     return EntityVersion(
         step.commit,
         step.operation,
-        tuple(property_name(type, column) for column in changed),
+        tuple(property_name(column, type) for column in changed),
         None if step.after is None else values_of(type, step.after),
     )
 

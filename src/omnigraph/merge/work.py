@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
-from types import TracebackType
 
 from msgspec import structs
 
@@ -63,12 +62,7 @@ class MergeWork:
     def __enter__(self) -> MergeWork:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._objects is None:
             return
         close_tables()

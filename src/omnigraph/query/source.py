@@ -52,8 +52,7 @@ class Source:
 
     def embedding_model(self, type: str, property: str) -> str | None:
         """The model that made the vectors of a property, if that is known."""
-        table = self.catalog.table(type)
-        assert table is not None
+        table = self.catalog.type(type)
         return model_of(self._repository.objects, table.properties[property])
 
     def rows(self, type: str) -> int:
@@ -76,8 +75,7 @@ class Source:
         return self._columns[type]
 
     def _new_columns(self, type: str, table: PublishedTable) -> TableColumns:
-        declared = self.catalog.table(type)
-        assert declared is not None
+        declared = self.catalog.type(type)
         key, stamp = self._caches.key_of(table)
         tables = self._repository
         opened = OpenTable(

@@ -64,8 +64,7 @@ class Values:
         for variable, names in by_variable.items():
             types = self._types[variable]
             if len(types) == 1:
-                table = self._source.catalog.table(types[0])
-                assert table is not None
+                table = self._source.catalog.type(types[0])
                 columns = [physical(name, table) for name in names]
                 positions = self._frame.columns[variable]
                 values = self._source.columns(types[0]).fetch(positions, columns)
@@ -116,8 +115,7 @@ class Values:
             else:
                 parts.append(self._source.columns(type).fetch(positions[mine], [name])[name])
             order.append(mine)
-        table = self._source.catalog.table(types[0])
-        assert table is not None
+        table = self._source.catalog.type(types[0])
         wanted = arrow_type(table.columns.get(name, STRING))
         if is_computed(name):
             wanted = parts[0].type

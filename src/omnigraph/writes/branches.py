@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from omnigraph import failpoints
-from omnigraph.diagnostics import did_you_mean
+from omnigraph.diagnostics import with_hint
 from omnigraph.errors import (
     AlreadyExists,
     ConflictError,
@@ -128,7 +128,6 @@ def delete_tag(repository: Repository, name: str) -> None:
     with resolved(repository) as lock:
         tags = repository.history.read(MAIN).state.tags
         if name not in tags:
-            hint = did_you_mean(name, tags)
-            raise NotFound(f"there is no tag `{name}`" + (f"; {hint}" if hint else ""))
+            raise NotFound(with_hint(f"there is no tag `{name}`", name, tags))
         lock.check()
         repository.history.set_tag(name, None)

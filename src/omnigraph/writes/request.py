@@ -9,13 +9,14 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from omnigraph.history.manifest import Commit
+from omnigraph.plain import Plain
 from omnigraph.storage.tables import StagedWrite, Tables, TableSnapshot
 from omnigraph.writes.options import NO_OPTIONS, CommitOptions
 from omnigraph.writes.view import View
 
 
 @dataclass(frozen=True, slots=True)
-class TableOutcome:
+class TableOutcome(Plain):
     """What a write did to one table."""
 
     inserted: int
@@ -88,8 +89,5 @@ class WriteResult:
         return {
             "commit": self.commit.id if self.commit is not None else None,
             "repeated": self.repeated,
-            "tables": {
-                name: {"inserted": t.inserted, "replaced": t.replaced, "deleted": t.deleted}
-                for name, t in self.tables.items()
-            },
+            "tables": {name: outcome.to_dict() for name, outcome in self.tables.items()},
         }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound
 from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import PublishedTable
@@ -34,11 +33,7 @@ class View:
         Raises:
             NotFound: There is no such type.
         """
-        type = self.catalog.table(name)
-        if type is None:
-            hint = did_you_mean(name, [t.name for t in self.catalog.tables()])
-            raise NotFound(f"the graph has no type `{name}`" + (f"; {hint}" if hint else ""))
-        return type
+        return self.catalog.type(name)
 
     def published(self, name: str) -> PublishedTable:
         """Find a type's table in the manifest."""

@@ -13,10 +13,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import Struct, field
 
+from omnigraph.diagnostics import with_hint
+from omnigraph.errors import NotFound
 from omnigraph.language.types import STRING, ValueType
 from omnigraph.language.values import Value, coerce, to_json
 
@@ -131,6 +133,16 @@ class TableType(Struct, frozen=True, dict=True):
     instruction: str | None = None
     annotations: tuple[Annotation, ...] = ()
 
+    @property
+    def kind(self) -> Literal["node", "edge"]:
+        """What its rows are."""
+        return "edge" if isinstance(self, EdgeType) else "node"
+
+    @property
+    def table_key(self) -> str:
+        """Name of the table in the manifest."""
+        return f"{self.kind}:{self.name}"
+
     @cached_property
     def stored_properties(self) -> tuple[Property, ...]:
         """The properties in the order of their ids, which is the order of the table's columns."""
@@ -153,11 +165,6 @@ class NodeType(TableType, frozen=True):
 
     implements: tuple[str, ...] = ()
 
-    @property
-    def table_key(self) -> str:
-        """Name of the table in the manifest."""
-        return f"node:{self.name}"
-
 
 class EdgeType(TableType, frozen=True):
     """An edge type, from one node type to one node type."""
@@ -165,11 +172,6 @@ class EdgeType(TableType, frozen=True):
     source: str = ""
     target: str = ""
     cardinality: Cardinality = field(default_factory=Cardinality)
-
-    @property
-    def table_key(self) -> str:
-        """Name of the table in the manifest."""
-        return f"edge:{self.name}"
 
     @property
     def query_name(self) -> str:
@@ -222,6 +224,18 @@ class Catalog(Struct, frozen=True, dict=True):
     def table(self, name: str) -> NodeType | EdgeType | None:
         """Find a node or edge type by its name."""
         return self.nodes.get(name) or self.edges.get(name)
+
+    def type(self, name: str) -> NodeType | EdgeType:
+        """A node or edge type by its name.
+
+        Raises:
+            NotFound: There is none.
+        """
+        table = self.table(name)
+        if table is None:
+            known = [each.name for each in self.tables()]
+            raise NotFound(with_hint(f"the graph has no type `{name}`", name, known))
+        return table
 
     @cached_property
     def shape_hash(self) -> str:

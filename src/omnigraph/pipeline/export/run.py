@@ -16,7 +16,7 @@ from typing import Any, Protocol, cast, get_args
 
 import msgspec
 
-from omnigraph.diagnostics import did_you_mean
+from omnigraph.diagnostics import did_you_mean, with_hint
 from omnigraph.errors import NotFound, UsageError
 from omnigraph.history.manifest import PublishedTable, TableIdentity
 from omnigraph.history.repository import Repository
@@ -196,8 +196,7 @@ def _chosen(
     known = [table.name for table in tables]
     for name in types:
         if name not in known:
-            hint = did_you_mean(name, known)
-            raise NotFound(f"the graph has no type `{name}`" + (f"; {hint}" if hint else ""))
+            raise NotFound(with_hint(f"the graph has no type `{name}`", name, known))
     return [table for table in tables if table.name in types]
 
 

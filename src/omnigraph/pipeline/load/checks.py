@@ -323,9 +323,7 @@ class _Staying:
     ) -> pa.Table:
         """Read columns, `id` among them, of rows that have one of some values."""
         if not self._site.tables[self._type].rows or self._site.replaces(self._type):
-            table = self._site.catalog.table(self._type)
-            assert table is not None
-            schema = table_schema(table)
+            schema = table_schema(self._site.catalog.type(self._type))
             fields = [schema.field(name) for name in columns or schema.names]
             places = [pa.field(name, pa.uint64()) for name in (ROW_ID, ROW_ADDRESS)]
             return pa.schema([*fields, *places]).empty_table()

@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.compute.sql import quoted
-from omnigraph.diagnostics import did_you_mean
 from omnigraph.embedding.embedder import Embedder
-from omnigraph.errors import NotFound, OmnigraphError, UsageError
+from omnigraph.errors import OmnigraphError, UsageError
 from omnigraph.history.repository import Repository
 from omnigraph.language import Catalog, EdgeType, NodeType
 from omnigraph.language.schema.arrow import table_schema
@@ -85,13 +84,9 @@ def _types(catalog: Catalog, names: Sequence[str] | None) -> list[NodeType | Edg
     filled = [type for type in catalog.tables() if embedded(type)]
     if names is None:
         return filled
-    known = [type.name for type in catalog.tables()]
     with_vectors = [type.name for type in filled]
     for name in names:
-        if name not in known:
-            hint = did_you_mean(name, known)
-            raise NotFound(f"the graph has no type `{name}`" + (f"; {hint}" if hint else ""))
-        if name not in with_vectors:
+        if catalog.type(name).name not in with_vectors:
             others = f"; those with one are {', '.join(with_vectors)}" if with_vectors else ""
             raise UsageError(f"{name} has no vector with `@embed`{others}")
     return [type for type in filled if type.name in names]

@@ -234,8 +234,7 @@ def _blocks(part: Part, catalog: Catalog) -> Iterator[Block]:
                 batches = with_columns(file.schema_arrow)
             yield from table_blocks(batches, part.before, str(part.type), part.columns)
         return
-    type = catalog.table(str(part.type))
-    assert type is not None
+    type = catalog.type(str(part.type))
     for block in read_csv(part.path, part.file, part.compression, type, part.columns):
         rows = {type.name: Rows(block.table, block.lines)}
         bad = block.count - block.table.num_rows

@@ -209,8 +209,7 @@ def _tables(input: Input, catalog: Catalog) -> list[tuple[str, pa.Table]]:
     tables = []
     for name, rows in source.items():
         check_type(catalog, str(name), "the input", named=True)
-        type = catalog.table(str(name))
-        assert type is not None
+        type = catalog.type(str(name))
         # As the columns of the rows are called.
         properties = dict(type.properties)
         for column, property in (input.columns or {}).items():

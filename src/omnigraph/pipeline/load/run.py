@@ -112,15 +112,7 @@ class LoadResult:
             "lines": self.lines,
             "skipped": self.skipped,
             "faults": [fault.to_dict() for fault in self.faults],
-            "tables": [
-                {
-                    "table": name,
-                    "inserted": t.inserted,
-                    "replaced": t.replaced,
-                    "deleted": t.deleted,
-                }
-                for name, t in self.tables.items()
-            ],
+            "tables": [{"table": name, **t.to_dict()} for name, t in self.tables.items()],
         }
 
 

@@ -227,9 +227,7 @@ class _Staging:
         return Faults(shown, block.faults.counts)
 
     def type(self, name: str) -> NodeType | EdgeType:
-        type = self.context.catalog.table(name)
-        assert type is not None
-        return type
+        return self.context.catalog.type(name)
 
     def add_rows(self, type: NodeType | EdgeType, rows: Rows) -> Ints:
         """Check rows and keep the good ones; returns the lines of the others."""

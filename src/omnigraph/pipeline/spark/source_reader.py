@@ -9,7 +9,7 @@ is part of what is read, as the columns are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -32,7 +32,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from omnigraph.diagnostics import did_you_mean
+from omnigraph.diagnostics import did_you_mean, with_hint
 from omnigraph.errors import NotFound, ResourceLimit, StorageError, UsageError
 from omnigraph.history.manifest import MAIN, PublishedTable
 from omnigraph.history.repository import Repository
@@ -139,7 +139,7 @@ def pin(
     table = state.by_name(type)
     if table is None:
         known = sorted(t.name for t in state.tables.values())
-        raise NotFound(_with_hint(f"the graph has no type `{type}`", type, known))
+        raise NotFound(with_hint(f"the graph has no type `{type}`", type, known))
     snapshot = repository.tables.open(table.ref, table.version)
     every = row_form(table, snapshot, repository.catalog).columns
     if columns is None:
@@ -150,11 +150,6 @@ def pin(
         snapshot.check_predicate(where)
     location = str(repository.location)
     return Pinned(location, type, revision.branch, revision.commit, table, every, chosen, where)
-
-
-def _with_hint(text: str, name: str, known: Iterable[str]) -> str:
-    hint = did_you_mean(name, known)
-    return f"{text}; {hint}" if hint else text
 
 
 def _column(type: str, columns: Sequence[RowColumn], name: str) -> RowColumn:

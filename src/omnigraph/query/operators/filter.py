@@ -90,8 +90,7 @@ def _by_value(
     types = context.types[variable]
     if len(types) != 1 or is_computed(name):
         return None
-    table = context.source.catalog.table(types[0])
-    assert table is not None
+    table = context.source.catalog.type(types[0])
     coded = context.source.columns(types[0]).coded_often(physical(name, table))
     if coded is None:
         return None

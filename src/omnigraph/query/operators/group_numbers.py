@@ -132,8 +132,7 @@ class KeyNumbers(Struct):
         return self._table(types[0]).key == (key.property,)
 
     def _table(self, type: str) -> TableType:
-        table = self.context.source.catalog.table(type)
-        assert table is not None
+        table = self.context.source.catalog.type(type)
         return table
 
     def _numbers(

@@ -63,8 +63,7 @@ def _width(context: Context, variable: str, name: str, count: int) -> float | No
     types = context.types[variable]
     if len(types) > 1 or is_computed(name):
         return None
-    table = context.source.catalog.table(types[0])
-    assert table is not None
+    table = context.source.catalog.type(types[0])
     columns, column = context.source.columns(types[0]), physical(name, table)
     if not columns.has([column]) and count < columns.rows // policy.ROWS_PER_ROW_READ:
         return None

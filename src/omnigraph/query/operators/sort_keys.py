@@ -114,8 +114,7 @@ class SortKeys(Struct):
     def _identifies(self, variable: str, name: str) -> bool:
         """True when a text is the id, or the key that the id is made of."""
         types = self.context.types[variable]
-        table = self.context.source.catalog.table(types[0])
-        assert table is not None
+        table = self.context.source.catalog.type(types[0])
         return name == "id" or (len(types) == 1 and table.key == (name,))
 
     def _bound(self, frame: Frame) -> list[str]:
@@ -186,8 +185,7 @@ class SortKeys(Struct):
         return by_type
 
     def _column(self, type: str, name: str) -> str:
-        table = self.context.source.catalog.table(type)
-        assert table is not None
+        table = self.context.source.catalog.type(type)
         return physical(name, table)
 
 

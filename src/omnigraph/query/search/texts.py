@@ -104,8 +104,7 @@ class Texts:
 
     def missing(self, type: str, column: str, positions: Positions) -> Flags:
         """Which rows have no text; the positions are ascending, here and below."""
-        table = self._source.catalog.table(type)
-        assert table is not None
+        table = self._source.catalog.type(type)
         declared = table.columns.get(column)
         if declared is not None and not declared.nullable:
             return np.zeros(len(positions), bool)
