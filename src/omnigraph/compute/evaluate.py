@@ -20,22 +20,8 @@ from omnigraph.compute import comparison, texts
 from omnigraph.compute.arrays import FALSE, as_arrow, filled, scalar
 from omnigraph.compute.datum import ComputeFault, Datum, broadcast
 from omnigraph.compute.numbers import arithmetic, fit, negate
-from omnigraph.language.query.expressions import (
-    Arithmetic,
-    Checked,
-    Column,
-    Compare,
-    Constant,
-    Entity,
-    IsNull,
-    ListOf,
-    Logic,
-    Negate,
-    Not,
-    Now,
-    Parameter,
-    PropertyOf,
-)
+from omnigraph.language.query import expressions as expr
+from omnigraph.language.query.expressions import Checked
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.types import FLOATS, Scalar, ValueType
 from omnigraph.language.values import Value
@@ -43,7 +29,7 @@ from omnigraph.language.values import Value
 __all__ = ["Bindings", "Columns", "ComputeFault", "evaluate", "fit", "matches", "value"]
 
 #: Gives the column that a name stands for.
-Columns = Callable[[Column | PropertyOf | Entity], pa.Array | pa.ChunkedArray]
+Columns = Callable[[expr.Column | expr.PropertyOf | expr.Entity], pa.Array | pa.ChunkedArray]
 
 
 class Bindings(Struct, frozen=True):
@@ -114,21 +100,21 @@ def value(expression: Checked, bindings: Bindings) -> Value:
         ComputeFault: A result does not fit into its type.
     """
     match expression:
-        case Constant():
+        case expr.Constant():
             return _canonical(expression.value, expression.type)
-        case Parameter():
+        case expr.Parameter():
             return _canonical(bindings.parameters[expression.name], expression.type)
-        case Now():
+        case expr.Now():
             return bindings.now
         case _:
             plain = _Evaluation(_no_columns, bindings).datum(expression).as_py()
-            if isinstance(expression, ListOf) and isinstance(plain[0], dt.datetime):
+            if isinstance(expression, expr.ListOf) and isinstance(plain[0], dt.datetime):
                 # Arrow has its own object for UTC.
                 return [moment.replace(tzinfo=dt.UTC) for moment in plain]
             return plain
 
 
-def _no_columns(named: Column | PropertyOf | Entity) -> pa.Array:
+def _no_columns(named: expr.Column | expr.PropertyOf | expr.Entity) -> pa.Array:
     raise TypeError(f"`{named}` has no single value")
 
 
@@ -140,33 +126,33 @@ class _Evaluation(Struct, frozen=True):
 
     def datum(self, expression: Checked) -> Datum:
         match expression:
-            case Constant() | Parameter() | Now():
+            case expr.Constant() | expr.Parameter() | expr.Now():
                 return _scalar(value(expression, self.bindings), expression.type)
-            case Column() | PropertyOf() | Entity():
+            case expr.Column() | expr.PropertyOf() | expr.Entity():
                 return self.column(expression)
-            case ListOf():
+            case expr.ListOf():
                 return self.list(expression)
-            case Compare():
+            case expr.Compare():
                 return self.compare(expression)
-            case Logic():
+            case expr.Logic():
                 kernel = pc.and_kleene if expression.operator == "and" else pc.or_kleene
                 return reduce(kernel, map(self.datum, expression.items))
-            case Not():
+            case expr.Not():
                 return pc.invert(self.datum(expression.item))
-            case IsNull():
+            case expr.IsNull():
                 item = self.datum(expression.item)
                 return pc.is_valid(item) if expression.negated else pc.is_null(item)
-            case Arithmetic(operator, left, right, type):
+            case expr.Arithmetic(operator, left, right, type):
                 assert type is not None
                 return arithmetic(operator, self.datum(left), self.datum(right), type)
-            case Negate(item, type):
+            case expr.Negate(item, type):
                 assert type is not None
                 return negate(self.datum(item), type)
             case _:
                 kind = expression.__class__.__name__
                 raise TypeError(f"{kind} is not computed row by row: `{expression}`")
 
-    def column(self, named: Column | PropertyOf | Entity) -> pa.Array:
+    def column(self, named: expr.Column | expr.PropertyOf | expr.Entity) -> pa.Array:
         array = self.columns(named)
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
@@ -175,7 +161,7 @@ class _Evaluation(Struct, frozen=True):
         type = arrow_type(named.type)
         return array if array.type == type else array.cast(type)
 
-    def compare(self, expression: Compare) -> Datum:
+    def compare(self, expression: expr.Compare) -> Datum:
         operator, left, right = expression.operator, expression.left, expression.right
         if operator == "in":
             return self.membership(left, right)
@@ -189,13 +175,13 @@ class _Evaluation(Struct, frozen=True):
 
     def membership(self, item: Checked, members: Checked) -> Datum:
         one = self.datum(item)
-        if not isinstance(members, ListOf):
+        if not isinstance(members, expr.ListOf):
             return comparison.is_in(one, self.datum(members))
         # Each element compares by its own type, and an unknown one leaves the answer unknown.
         equal = (comparison.compare("=", one, self.datum(m)) for m in members.items)
         return reduce(pc.or_kleene, equal)
 
-    def list(self, expression: ListOf) -> Datum:
+    def list(self, expression: expr.ListOf) -> Datum:
         assert expression.type is not None
         element = expression.type.element
         items = [fit(self.datum(i), element) for i in expression.items]

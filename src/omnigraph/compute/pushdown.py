@@ -16,28 +16,13 @@ from msgspec import Struct
 from omnigraph.compute.comparison import FLIPPED
 from omnigraph.compute.evaluate import Bindings, value
 from omnigraph.compute.sql import element_literal, is_in, literal, quoted
-from omnigraph.language.query.expressions import (
-    Arithmetic,
-    Checked,
-    Column,
-    Compare,
-    Constant,
-    Entity,
-    IsNull,
-    ListOf,
-    Logic,
-    Negate,
-    Not,
-    Now,
-    Parameter,
-    PropertyOf,
-    walk,
-)
+from omnigraph.language.query import expressions as expr
+from omnigraph.language.query.expressions import Checked
 from omnigraph.language.types import INTEGER_BOUNDS, Scalar, ValueType
 from omnigraph.language.values import Value
 
 #: Gives the physical name of a column, or None when it is not one of the scanned table.
-Names = Callable[[Column | PropertyOf | Entity], str | None]
+Names = Callable[[expr.Column | expr.PropertyOf | expr.Entity], str | None]
 
 # Lance's SQL parser gives up on deep nesting and overflows its stack on very many terms.
 _DEPTH = 16
@@ -45,7 +30,8 @@ _TERMS = 500
 
 _NEGATED = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _KNOWN = (
-    Constant, Parameter, Now, ListOf, Compare, Logic, Not, IsNull, Arithmetic, Negate,
+    expr.Constant, expr.Parameter, expr.Now, expr.ListOf, expr.Compare, expr.Logic, expr.Not,
+    expr.IsNull, expr.Arithmetic, expr.Negate,
 )  # fmt: skip
 #: Below it, the integers that become a float of this size are exactly these floats.
 _EXACT_FLOAT = float(1 << 53)
@@ -91,13 +77,13 @@ class _Push(Struct):
     terms: int = 0
 
     def condition(self, expression: Checked, *, negated: bool, depth: int) -> Pushed | None:
-        if isinstance(expression, Not):
+        if isinstance(expression, expr.Not):
             return self.condition(expression.item, negated=not negated, depth=depth)
         if _is_known(expression):
             return _ALWAYS if value(expression, self.bindings) is (not negated) else _NEVER
-        if isinstance(expression, Logic):
+        if isinstance(expression, expr.Logic):
             return self.logic(expression, negated=negated, depth=depth)
-        if isinstance(expression, Compare) and (any_of := _unlisted(expression)) is not None:
+        if isinstance(expression, expr.Compare) and (any_of := _unlisted(expression)) is not None:
             return self.logic(any_of, negated=negated, depth=depth)
         self.terms += 1
         if self.terms > _TERMS or depth > _DEPTH:
@@ -105,7 +91,7 @@ class _Push(Struct):
         sql = self.term(expression, negated=negated)
         return Pushed(sql, exact=True) if sql is not None else None
 
-    def logic(self, expression: Logic, *, negated: bool, depth: int) -> Pushed | None:
+    def logic(self, expression: expr.Logic, *, negated: bool, depth: int) -> Pushed | None:
         both = (expression.operator == "and") is not negated
         items = [
             self.condition(i, negated=negated, depth=depth + 1)
@@ -115,16 +101,18 @@ class _Push(Struct):
 
     def term(self, expression: Checked, *, negated: bool) -> str | None:
         match expression:
-            case Compare():
+            case expr.Compare():
                 return self.compare(expression, negated=negated)
-            case IsNull(item, is_not) if (column := self.column(item)) is not None:
+            case expr.IsNull(item, is_not) if (column := self.column(item)) is not None:
                 return _is_null(column) if is_not is negated else _is_not_null(column)
-            case Column() | PropertyOf() if (column := self.column(expression)) is not None:
+            case expr.Column() | expr.PropertyOf() if (
+                column := self.column(expression)
+            ) is not None:
                 return f"{quoted(column)} = {'false' if negated else 'true'}"
             case _:
                 return None
 
-    def compare(self, expression: Compare, *, negated: bool) -> str | None:
+    def compare(self, expression: expr.Compare, *, negated: bool) -> str | None:
         operator, left, right = expression.operator, expression.left, expression.right
         if operator == "in":
             return self.membership(left, right, negated=negated)
@@ -158,7 +146,7 @@ class _Push(Struct):
         return _one_of(column, known_value, looked.type, negated=negated)
 
     def column(self, expression: Checked) -> str | None:
-        if isinstance(expression, Column | PropertyOf | Entity):
+        if isinstance(expression, expr.Column | expr.PropertyOf | expr.Entity):
             return self.name(expression)
         return None
 
@@ -168,26 +156,26 @@ class _Push(Struct):
 
 def _is_known(expression: Checked) -> bool:
     """True for what has one value for the whole request."""
-    return all(isinstance(part, _KNOWN) for part in walk(expression))
+    return all(isinstance(part, _KNOWN) for part in expr.walk(expression))
 
 
-def _joined(expression: Logic, operator: str) -> Iterable[Checked]:
+def _joined(expression: expr.Logic, operator: str) -> Iterable[Checked]:
     """Return the items of `and` in `and`, `or` in `or`, without the inner ones' nesting."""
     for item in expression.items:
-        if isinstance(item, Logic) and item.operator == operator:
+        if isinstance(item, expr.Logic) and item.operator == operator:
             yield from _joined(item, operator)
         else:
             yield item
 
 
-def _unlisted(expression: Compare) -> Logic | None:
+def _unlisted(expression: expr.Compare) -> expr.Logic | None:
     """Turn membership in a written list into comparisons; None when it is something else."""
     item, members = expression.left, expression.right
     if expression.operator == "contains":
         item, members = members, item
-    if expression.operator not in ("in", "contains") or not isinstance(members, ListOf):
+    if expression.operator not in ("in", "contains") or not isinstance(members, expr.ListOf):
         return None
-    return Logic("or", tuple(Compare("=", item, m) for m in members.items))
+    return expr.Logic("or", tuple(expr.Compare("=", item, m) for m in members.items))
 
 
 def _all_of(items: list[Pushed | None]) -> Pushed | None:

@@ -5,42 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from omnigraph.diagnostics import Report, did_you_mean
+from omnigraph.language.query import expressions as expr
+from omnigraph.language.query import tree
 from omnigraph.language.query.check_expression import ExpressionChecker
 from omnigraph.language.query.check_mutation import MutationChecker
 from omnigraph.language.query.check_pattern import PatternChecker
 from omnigraph.language.query.compiled import CompiledQuery, QueryParameter, ResultField
-from omnigraph.language.query.expressions import (
-    Aggregate,
-    Checked,
-    Constant,
-    Entity,
-    Fusion,
-    Parameter,
-    PropertyOf,
-    Rank,
-    children,
-    walk,
-)
+from omnigraph.language.query.expressions import Checked
 from omnigraph.language.query.plan import Ordering, Output, Pattern, ReadPlan, WritePlan
 from omnigraph.language.query.scope import Scope
-from omnigraph.language.query.tree import (
-    BareNode,
-    FileNode,
-    OrderingNode,
-    ProjectionNode,
-    QueryNode,
-    ReadNode,
-    VariableNode,
-)
 from omnigraph.language.schema.catalog import Catalog
 from omnigraph.language.syntax import AnnotationNode, LiteralNode
 from omnigraph.language.types import I64, INTEGER_BOUNDS, STRING, Scalar, ValueType
 
 
-def check_file(file: FileNode, report: Report, catalog: Catalog) -> dict[str, CompiledQuery]:
+def check_file(file: tree.FileNode, report: Report, catalog: Catalog) -> dict[str, CompiledQuery]:
     """Check every query of a text; those with errors are left out of the result."""
     compiled: dict[str, CompiledQuery] = {}
-    first: dict[str, QueryNode] = {}
+    first: dict[str, tree.QueryNode] = {}
     for node in file.queries:
         earlier = first.setdefault(node.name.text, node)
         if earlier is not node:
@@ -62,7 +44,7 @@ class _QueryChecker:
 
     __slots__ = ("catalog", "node", "parameters", "report", "used")
 
-    def __init__(self, node: QueryNode, report: Report, catalog: Catalog) -> None:
+    def __init__(self, node: tree.QueryNode, report: Report, catalog: Catalog) -> None:
         self.node = node
         self.report = report
         self.catalog = catalog
@@ -76,7 +58,7 @@ class _QueryChecker:
         parameters = self.head()
         notes = {a.name: self.note(a) for a in node.annotations}
         plan: ReadPlan | WritePlan | None
-        if isinstance(node.body, ReadNode):
+        if isinstance(node.body, tree.ReadNode):
             plan = self.read(node.body)
         else:
             checker = MutationChecker(self.report, self.catalog, self.parameters, self.used)
@@ -158,7 +140,7 @@ class _QueryChecker:
 
     # --- reads ---
 
-    def read(self, node: ReadNode) -> ReadPlan:
+    def read(self, node: tree.ReadNode) -> ReadPlan:
         scope = Scope()
         patterns = PatternChecker(
             self.report, self.catalog, self.parameters, self.used, self.node.broken
@@ -187,10 +169,10 @@ class _QueryChecker:
         )
 
     def outputs(
-        self, nodes: tuple[ProjectionNode, ...], scope: Scope
-    ) -> list[tuple[ProjectionNode, Output]]:
+        self, nodes: tuple[tree.ProjectionNode, ...], scope: Scope
+    ) -> list[tuple[tree.ProjectionNode, Output]]:
         checker = self.expressions(scope, "return")
-        outputs: list[tuple[ProjectionNode, Output]] = []
+        outputs: list[tuple[tree.ProjectionNode, Output]] = []
         seen: set[str] = set()
         for node in nodes:
             checked = checker.check(node.expression)
@@ -209,7 +191,7 @@ class _QueryChecker:
             outputs.append((node, Output(name, checked)))
         return outputs
 
-    def check_groups(self, written: list[tuple[ProjectionNode, Output]]) -> None:
+    def check_groups(self, written: list[tuple[tree.ProjectionNode, Output]]) -> None:
         keys: dict[str, list[Checked]] = {}
         for _, output in written:
             if not _aggregates(output.expression):
@@ -224,7 +206,7 @@ class _QueryChecker:
                     )
                 continue
             for part in _outside_aggregates(expression):
-                loose = isinstance(part, PropertyOf | Entity | Rank | Fusion)
+                loose = isinstance(part, expr.PropertyOf | expr.Entity | expr.Rank | expr.Fusion)
                 if loose and part not in keys.get(str(part), ()):
                     self.report.error(
                         "OG-QC-138",
@@ -235,8 +217,8 @@ class _QueryChecker:
                     break
 
     def row_count(
-        self, node: LiteralNode | VariableNode | None, word: str, scope: Scope
-    ) -> Constant | Parameter | None:
+        self, node: LiteralNode | tree.VariableNode | None, word: str, scope: Scope
+    ) -> expr.Constant | expr.Parameter | None:
         if node is None:
             return None
         if isinstance(node, LiteralNode):
@@ -249,7 +231,7 @@ class _QueryChecker:
                     "leave it away for all rows",
                 )
                 return None
-            return Constant(node.value, I64)
+            return expr.Constant(node.value, I64)
         if node.name not in self.parameters:
             hint = did_you_mean(node.name, self.parameters, "$")
             if scope.find(node.name) is not None:
@@ -273,10 +255,10 @@ class _QueryChecker:
                 f"declare it as `${node.name}: I32`",
             )
             return None
-        return Parameter(node.name, type)
+        return expr.Parameter(node.name, type)
 
     def orderings(
-        self, node: ReadNode, scope: Scope, outputs: tuple[Output, ...], grouped: bool
+        self, node: tree.ReadNode, scope: Scope, outputs: tuple[Output, ...], grouped: bool
     ) -> tuple[Ordering, ...]:
         checker = self.expressions(scope, "order")
         by_name = {o.name: o for o in outputs}
@@ -311,13 +293,13 @@ class _QueryChecker:
 
     def ordering(
         self,
-        node: OrderingNode,
+        node: tree.OrderingNode,
         checker: ExpressionChecker,
         by_name: dict[str, Output],
         by_text: dict[str, list[Output]],
     ) -> Ordering | None:
         expression = node.expression
-        if isinstance(expression, BareNode):
+        if isinstance(expression, tree.BareNode):
             output = by_name.get(expression.name)
             if output is None:
                 if not self.node.broken:
@@ -337,15 +319,17 @@ class _QueryChecker:
         same = next((o.name for o in alike if o.expression == checked), None)
         return Ordering(checked, _descending(node, checked), same)
 
-    def check_orderable(self, item: OrderingNode, ordering: Ordering, node: ReadNode) -> None:
+    def check_orderable(
+        self, item: tree.OrderingNode, ordering: Ordering, node: tree.ReadNode
+    ) -> None:
         type = ordering.expression.type
         if type is not None and (type.is_vector or type.is_list):
             self.report.error("OG-QC-139", f"{type.as_nullable(False)} has no order", item.span)
             return
-        for part in walk(ordering.expression):
-            if not isinstance(part, Rank | Fusion):
+        for part in expr.walk(ordering.expression):
+            if not isinstance(part, expr.Rank | expr.Fusion):
                 continue
-            function = part.function if isinstance(part, Rank) else "rrf"
+            function = part.function if isinstance(part, expr.Rank) else "rrf"
             if function != "bm25" and node.limit is None:
                 self.report.error(
                     "OG-QC-133",
@@ -364,27 +348,27 @@ class _QueryChecker:
             break
 
 
-def _descending(node: OrderingNode, expression: Checked) -> bool:
+def _descending(node: tree.OrderingNode, expression: Checked) -> bool:
     """The direction of an order: without one, scores have the best first, and so the highest."""
     if node.descending is not None:
         return node.descending
-    is_bm25 = isinstance(expression, Rank) and expression.function == "bm25"
-    return is_bm25 or isinstance(expression, Fusion)
+    is_bm25 = isinstance(expression, expr.Rank) and expression.function == "bm25"
+    return is_bm25 or isinstance(expression, expr.Fusion)
 
 
 def _aggregates(expression: Checked) -> bool:
-    return any(isinstance(part, Aggregate) for part in walk(expression))
+    return any(isinstance(part, expr.Aggregate) for part in expr.walk(expression))
 
 
 def _outside_aggregates(expression: Checked) -> Iterator[Checked]:
     pending = [expression]
     while pending:
         current = pending.pop()
-        if isinstance(current, Aggregate):
+        if isinstance(current, expr.Aggregate):
             continue
         yield current
-        if not isinstance(current, Rank | Fusion):
-            pending.extend(reversed(children(current)))
+        if not isinstance(current, expr.Rank | expr.Fusion):
+            pending.extend(reversed(expr.children(current)))
 
 
 def _fields(plan: ReadPlan | WritePlan) -> tuple[ResultField, ...]:
@@ -393,7 +377,7 @@ def _fields(plan: ReadPlan | WritePlan) -> tuple[ResultField, ...]:
     fields: list[ResultField] = []
     for output in plan.outputs:
         expression = output.expression
-        entity = expression.types if isinstance(expression, Entity) else ()
+        entity = expression.types if isinstance(expression, expr.Entity) else ()
         fields.append(ResultField(output.name, expression.type or STRING.as_nullable(), entity))
     return tuple(fields)
 

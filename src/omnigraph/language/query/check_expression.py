@@ -5,22 +5,10 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from omnigraph.diagnostics import Report, Span, did_you_mean
+from omnigraph.language.query import expressions as expr
+from omnigraph.language.query import tree
 from omnigraph.language.query.check_function import FunctionChecker
-from omnigraph.language.query.expressions import (
-    Arithmetic,
-    Checked,
-    Column,
-    Compare,
-    Constant,
-    Entity,
-    IsNull,
-    ListOf,
-    Logic,
-    Negate,
-    Not,
-    Parameter,
-    PropertyOf,
-)
+from omnigraph.language.query.expressions import Checked
 from omnigraph.language.query.operand_types import (
     I64_MIN,
     arithmetic_type,
@@ -36,19 +24,7 @@ from omnigraph.language.query.operand_types import (
     shown,
 )
 from omnigraph.language.query.scope import Scope
-from omnigraph.language.query.tree import (
-    BareNode,
-    BinaryNode,
-    CallNode,
-    Expression,
-    IsNullNode,
-    ListNode,
-    LogicNode,
-    NegateNode,
-    NotNode,
-    PropertyNode,
-    VariableNode,
-)
+from omnigraph.language.query.tree import Expression
 from omnigraph.language.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.language.syntax import LiteralNode
 from omnigraph.language.types import F64, I64, STRING, U64, ValueType
@@ -100,7 +76,7 @@ class ExpressionChecker:
         checked = self.check(node)
         if checked is None:
             return None
-        if isinstance(checked, Entity) or checked.type is None or not is_bool(checked.type):
+        if isinstance(checked, expr.Entity) or checked.type is None or not is_bool(checked.type):
             self.error(
                 "OG-QC-121",
                 f"a condition is true or false, this is {name_type(checked)}",
@@ -115,38 +91,38 @@ class ExpressionChecker:
         match node:
             case LiteralNode():
                 return self.literal(node)
-            case PropertyNode():
+            case tree.PropertyNode():
                 return self.property(node)
-            case VariableNode():
+            case tree.VariableNode():
                 return self.variable(node)
-            case BinaryNode():
+            case tree.BinaryNode():
                 if node.operator in "+-*/":
                     return self.arithmetic(node)
                 return self.comparison(node)
-            case LogicNode():
+            case tree.LogicNode():
                 items = [self.condition(item) for item in node.items]
                 good = [item for item in items if item is not None]
                 if len(good) < len(items):
                     return None
-                return Logic(node.operator, tuple(good), condition_type(*good))
-            case NotNode():
+                return expr.Logic(node.operator, tuple(good), condition_type(*good))
+            case tree.NotNode():
                 inner = self.condition(node.item)
-                return Not(inner, condition_type(inner)) if inner is not None else None
-            case IsNullNode():
+                return expr.Not(inner, condition_type(inner)) if inner is not None else None
+            case tree.IsNullNode():
                 item = self.check(node.item)
-                return IsNull(item, node.negated) if item is not None else None
-            case NegateNode():
+                return expr.IsNull(item, node.negated) if item is not None else None
+            case tree.NegateNode():
                 return self.negate(node)
-            case BareNode():
+            case tree.BareNode():
                 return self.bare(node)
-            case ListNode():
+            case tree.ListNode():
                 return self.list(node)
-            case CallNode():
+            case tree.CallNode():
                 return FunctionChecker(self).call(node)
 
     # --- names ---
 
-    def variable(self, node: VariableNode) -> Checked | None:
+    def variable(self, node: tree.VariableNode) -> Checked | None:
         if node.name in self.parameters:
             self.used.add(node.name)
             type = self.parameters[node.name]
@@ -157,7 +133,7 @@ class ExpressionChecker:
                     f"${node.name}", node.span, "a blob can only be assigned to a property"
                 )
                 return None
-            return Parameter(node.name, type)
+            return expr.Parameter(node.name, type)
         if node.name == "_":
             self.error(
                 "OG-QC-107",
@@ -172,11 +148,11 @@ class ExpressionChecker:
             return None
         if variable.kind == "broken":
             return None
-        return Entity(
+        return expr.Entity(
             variable.name, variable.kind, variable.types, STRING.as_nullable(variable.nullable)
         )
 
-    def unknown_variable(self, node: VariableNode) -> None:
+    def unknown_variable(self, node: tree.VariableNode) -> None:
         if self.lenient:
             return
         if self.scope is not None and self.scope.is_hidden(node.name):
@@ -200,7 +176,7 @@ class ExpressionChecker:
         bind = f"bind it in `match`: `${name}: Type`; or " if self.scope is not None else ""
         return f"{bind}declare it in the query's head: `${name}: String`"
 
-    def property(self, node: PropertyNode) -> Checked | None:
+    def property(self, node: tree.PropertyNode) -> Checked | None:
         name = node.variable.name
         if name in self.parameters:
             self.used.add(name)
@@ -223,7 +199,7 @@ class ExpressionChecker:
             )
             return None
         entity = self.variable(node.variable)
-        if not isinstance(entity, Entity):
+        if not isinstance(entity, expr.Entity):
             return None
         assert self.scope is not None
         variable = self.scope.find(name)
@@ -242,11 +218,11 @@ class ExpressionChecker:
         if type.is_blob:
             self.refuse_blob(node.property.text, node.span)
             return None
-        return PropertyOf(
+        return expr.PropertyOf(
             name, node.property.text, type.as_nullable(type.nullable or variable.nullable)
         )
 
-    def bare(self, node: BareNode) -> Checked | None:
+    def bare(self, node: tree.BareNode) -> Checked | None:
         if self.row is None:
             hint = f"variables start with `$`: `${node.name}`; text stands in double quotes"
             if self.place == "value":
@@ -270,7 +246,7 @@ class ExpressionChecker:
         if type.is_blob:
             self.refuse_blob(node.name, node.span)
             return None
-        return Column(node.name, type)
+        return expr.Column(node.name, type)
 
     def refuse_blob(
         self, name: str, span: Span, hint: str = "return the id and read the blob by it"
@@ -287,7 +263,7 @@ class ExpressionChecker:
         if isinstance(value, int) and not isinstance(value, bool) and value < I64_MIN:
             self.error("OG-LX-005", f"`{value}` does not fit into 64 bits", node.span)
             return None
-        return Constant(value, type)
+        return expr.Constant(value, type)
 
     def literal_list(self, values: list[Any], span: Span) -> Checked | None:
         type: ValueType | None = None
@@ -313,9 +289,9 @@ class ExpressionChecker:
                     "all elements of a list have one type",
                 )
                 return None
-        return Constant(values, ValueType((type or STRING).scalar, is_list=True))
+        return expr.Constant(values, ValueType((type or STRING).scalar, is_list=True))
 
-    def list(self, node: ListNode) -> Checked | None:
+    def list(self, node: tree.ListNode) -> Checked | None:
         items = [self.check(item) for item in node.items]
         good = [item for item in items if item is not None]
         if len(good) < len(items):
@@ -323,7 +299,7 @@ class ExpressionChecker:
         element: ValueType | None = None
         for item, written in zip(good, node.items, strict=True):
             type = item.type
-            if type is None or not type.is_scalar or isinstance(item, Entity):
+            if type is None or not type.is_scalar or isinstance(item, expr.Entity):
                 self.error("OG-QC-120", f"a list cannot hold {name_type(item)}", written.span)
                 return None
             if element is not None and not comparable(element, type):
@@ -336,24 +312,24 @@ class ExpressionChecker:
                 return None
             element = element or type
         assert element is not None
-        return ListOf(tuple(good), ValueType(element.scalar, is_list=True))
+        return expr.ListOf(tuple(good), ValueType(element.scalar, is_list=True))
 
     # --- operators ---
 
-    def comparison(self, node: BinaryNode, *, in_braces: bool = False) -> Checked | None:
+    def comparison(self, node: tree.BinaryNode, *, in_braces: bool = False) -> Checked | None:
         """Check a comparison; in the braces of a binding, a list is one that contains a value."""
         left, right = self.check(node.left), self.check(node.right)
         if left is None or right is None:
             return None
         operator = node.operator
         for side in (left, right):
-            if isinstance(side, Constant) and side.value is None:
+            if isinstance(side, expr.Constant) and side.value is None:
                 test = "is not null" if operator == "!=" else "is null"
                 other = node.right if side is left else node.left
                 shown = "…"
-                if isinstance(other, PropertyNode):
+                if isinstance(other, tree.PropertyNode):
                     shown = f"${other.variable.name}.{other.property.text}"
-                elif isinstance(other, BareNode):
+                elif isinstance(other, tree.BareNode):
                     shown = other.name
                 self.error(
                     "OG-QC-123",
@@ -362,7 +338,7 @@ class ExpressionChecker:
                     f"write `{shown} {test}`",
                 )
                 return None
-        if isinstance(left, Entity) or isinstance(right, Entity):
+        if isinstance(left, expr.Entity) or isinstance(right, expr.Entity):
             return self.same_entity(node, left, right)
         types = left.type, right.type
         if in_braces and types[0] and types[0].is_list and not (types[1] and types[1].is_list):
@@ -376,12 +352,14 @@ class ExpressionChecker:
         else:
             left, right = empty_like(left, right), empty_like(right, left)
             fits = self.fits_comparison(node, left, right)
-        return Compare(operator, left, right, condition_type(left, right)) if fits else None
+        return expr.Compare(operator, left, right, condition_type(left, right)) if fits else None
 
-    def same_entity(self, node: BinaryNode, left: Checked, right: Checked) -> Checked | None:
-        if not isinstance(left, Entity) or not isinstance(right, Entity):
+    def same_entity(self, node: tree.BinaryNode, left: Checked, right: Checked) -> Checked | None:
+        if not isinstance(left, expr.Entity) or not isinstance(right, expr.Entity):
             entity, span = (
-                (left, node.left.span) if isinstance(left, Entity) else (right, node.right.span)
+                (left, node.left.span)
+                if isinstance(left, expr.Entity)
+                else (right, node.right.span)
             )
             self.error(
                 "OG-QC-120",
@@ -406,9 +384,9 @@ class ExpressionChecker:
                 node.span,
             )
             return None
-        return Compare(node.operator, left, right, condition_type(left, right))
+        return expr.Compare(node.operator, left, right, condition_type(left, right))
 
-    def fits_comparison(self, node: BinaryNode, left: Checked, right: Checked) -> bool:
+    def fits_comparison(self, node: tree.BinaryNode, left: Checked, right: Checked) -> bool:
         a, b = left.type, right.type
         assert a is not None and b is not None
         if a.is_vector or b.is_vector:
@@ -434,7 +412,7 @@ class ExpressionChecker:
             )
         return self.known_enum_values(node, left, right)
 
-    def fits_in(self, node: BinaryNode, left: Checked, right: Checked) -> bool:
+    def fits_in(self, node: tree.BinaryNode, left: Checked, right: Checked) -> bool:
         a, b = left.type, right.type
         assert a is not None and b is not None
         if not b.is_list:
@@ -447,7 +425,7 @@ class ExpressionChecker:
             )
         return self.known_enum_values(node, left, right)
 
-    def fits_contains(self, node: BinaryNode, left: Checked, right: Checked) -> bool:
+    def fits_contains(self, node: tree.BinaryNode, left: Checked, right: Checked) -> bool:
         a, b = left.type, right.type
         assert a is not None and b is not None
         if a.is_list:
@@ -462,18 +440,18 @@ class ExpressionChecker:
             "`contains` looks into a list or a text",
         )
 
-    def fits_prefix(self, node: BinaryNode, left: Checked, right: Checked) -> bool:
+    def fits_prefix(self, node: tree.BinaryNode, left: Checked, right: Checked) -> bool:
         a, b = left.type, right.type
         assert a is not None and b is not None
         if a.is_text and b.is_text:
             return True
         return self.mismatch(node, f"`starts_with` compares texts, not {shown(a)} and {shown(b)}")
 
-    def known_enum_values(self, node: BinaryNode, left: Checked, right: Checked) -> bool:
+    def known_enum_values(self, node: tree.BinaryNode, left: Checked, right: Checked) -> bool:
         """A literal that no value of the enum can equal is a mistake."""
         for side, other, span in ((left, right, node.right.span), (right, left, node.left.span)):
             values = side.type.values if side.type is not None else None
-            if values is None or not isinstance(other, Constant):
+            if values is None or not isinstance(other, expr.Constant):
                 continue
             literals = other.value if isinstance(other.value, list) else [other.value]
             for value in literals:
@@ -487,16 +465,16 @@ class ExpressionChecker:
                     return False
         return True
 
-    def mismatch(self, node: BinaryNode, message: str, hint: str | None = None) -> bool:
+    def mismatch(self, node: tree.BinaryNode, message: str, hint: str | None = None) -> bool:
         self.error("OG-QC-120", message, node.span, hint)
         return False
 
-    def arithmetic(self, node: BinaryNode) -> Checked | None:
+    def arithmetic(self, node: tree.BinaryNode) -> Checked | None:
         left, right = self.check(node.left), self.check(node.right)
         if left is None or right is None:
             return None
         for side, span in ((left, node.left.span), (right, node.right.span)):
-            if side.type is None or not side.type.is_number or isinstance(side, Entity):
+            if side.type is None or not side.type.is_number or isinstance(side, expr.Entity):
                 self.error(
                     "OG-QC-122",
                     f"`{node.operator}` needs numbers, this is {name_type(side)}",
@@ -505,17 +483,17 @@ class ExpressionChecker:
                 return None
         assert left.type is not None and right.type is not None
         type = arithmetic_type(node.operator, left.type, right.type)
-        return Arithmetic(node.operator, left, right, type)
+        return expr.Arithmetic(node.operator, left, right, type)
 
-    def negate(self, node: NegateNode) -> Checked | None:
+    def negate(self, node: tree.NegateNode) -> Checked | None:
         item = self.check(node.item)
         if item is None:
             return None
-        if item.type is None or not item.type.is_number or isinstance(item, Entity):
+        if item.type is None or not item.type.is_number or isinstance(item, expr.Entity):
             self.error("OG-QC-122", f"`-` needs a number, this is {name_type(item)}", node.span)
             return None
         type = F64 if item.type.is_float else I64
-        return Negate(item, type.as_nullable(item.type.nullable))
+        return expr.Negate(item, type.as_nullable(item.type.nullable))
 
     # --- messages ---
 

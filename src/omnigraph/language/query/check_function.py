@@ -5,18 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph.diagnostics import did_you_mean
-from omnigraph.language.query.expressions import (
-    Aggregate,
-    Checked,
-    Constant,
-    Entity,
-    Fusion,
-    Now,
-    PropertyOf,
-    Rank,
-    TextMatch,
-    walk,
-)
+from omnigraph.language.query import expressions as expr
+from omnigraph.language.query.expressions import Checked
 from omnigraph.language.query.operand_types import (
     UNSIGNED,
     condition_type,
@@ -60,7 +50,7 @@ class FunctionChecker:
             )
             return None
         if name == "now":
-            return Now() if self.arity(node, 0, 0, "now()") else None
+            return expr.Now() if self.arity(node, 0, 0, "now()") else None
         if name in AGGREGATES:
             return self.aggregate(node)
         if name in TEXT_MATCHES:
@@ -106,16 +96,19 @@ class FunctionChecker:
         argument = self.expressions.check(node.arguments[0])
         if argument is None:
             return None
-        if any(isinstance(part, Aggregate | Rank | Fusion) for part in walk(argument)):
+        if any(
+            isinstance(part, expr.Aggregate | expr.Rank | expr.Fusion)
+            for part in expr.walk(argument)
+        ):
             self.report.error(
                 "OG-QC-129", f"`{name}` cannot hold another aggregate or ranking", node.span
             )
             return None
         if name == "count":
-            return Aggregate(name, argument, node.distinct, I64)
+            return expr.Aggregate(name, argument, node.distinct, I64)
         type = argument.type
         numeric = name in ("sum", "avg")
-        fits = type is not None and type.is_scalar and not isinstance(argument, Entity)
+        fits = type is not None and type.is_scalar and not isinstance(argument, expr.Entity)
         if not fits or (numeric and type is not None and not type.is_number):
             what = "numbers" if numeric else "numbers, texts, dates and booleans"
             self.report.error(
@@ -129,7 +122,7 @@ class FunctionChecker:
             type = F64
         elif name == "sum":
             type = F64 if type.is_float else U64 if type.scalar in UNSIGNED else I64
-        return Aggregate(name, argument, False, type.as_nullable())
+        return expr.Aggregate(name, argument, False, type.as_nullable())
 
     def text_match(self, node: CallNode) -> Checked | None:
         name = node.function.text
@@ -155,9 +148,9 @@ class FunctionChecker:
                 return None
         if target is None or query is None:
             return None
-        return TextMatch(name, target, query, edits, condition_type(target, query))
+        return expr.TextMatch(name, target, query, edits, condition_type(target, query))
 
-    def rank(self, node: CallNode) -> Rank | None:
+    def rank(self, node: CallNode) -> expr.Rank | None:
         name = node.function.text
         if self.expressions.place not in ("return", "order"):
             self.report.error(
@@ -185,7 +178,7 @@ class FunctionChecker:
         query = self.search_text(node) if name == "bm25" else self.search_vector(node, target)
         if target is None or query is None:
             return None
-        return Rank(name, target, query, F64.as_nullable(may_be_null(target, query)), exact)
+        return expr.Rank(name, target, query, F64.as_nullable(may_be_null(target, query)), exact)
 
     def fusion(self, node: CallNode) -> Checked | None:
         if self.expressions.place not in ("return", "order"):
@@ -198,7 +191,7 @@ class FunctionChecker:
             return None
         if not self.arity(node, 2, 3, "rrf(nearest( … ), bm25( … ), 60)"):
             return None
-        ranks: list[Rank] = []
+        ranks: list[expr.Rank] = []
         for argument in node.arguments[:2]:
             if not isinstance(argument, CallNode) or argument.function.text not in RANKS:
                 self.report.error(
@@ -208,14 +201,14 @@ class FunctionChecker:
             checked = self.rank(argument)
             if checked is not None:
                 ranks.append(checked)
-        k: Checked | None = Constant(60, I64)
+        k: Checked | None = expr.Constant(60, I64)
         if len(node.arguments) == 3:
             k = self.small_integer(node.arguments[2], "`k`", 1, 1_000_000)
         if len(ranks) < 2 or k is None:
             return None
         # What is not ranked has 0; only what is not there at all has no score.
         missing = any(self.may_be_missing(rank.property.variable) for rank in ranks)
-        return Fusion(ranks[0], ranks[1], k, F64.as_nullable(missing))
+        return expr.Fusion(ranks[0], ranks[1], k, F64.as_nullable(missing))
 
     def may_be_missing(self, variable: str) -> bool:
         """True for a variable of an optional match."""
@@ -223,7 +216,7 @@ class FunctionChecker:
         bound = None if scope is None else scope.find(variable)
         return bound is not None and bound.nullable
 
-    def searched(self, node: CallNode, wanted: str) -> PropertyOf | None:
+    def searched(self, node: CallNode, wanted: str) -> expr.PropertyOf | None:
         """The first argument of a search function: a property to look into."""
         argument = node.arguments[0]
         name = node.function.text
@@ -236,7 +229,7 @@ class FunctionChecker:
             )
             return None
         checked = self.expressions.property(argument)
-        if not isinstance(checked, PropertyOf) or checked.type is None:
+        if not isinstance(checked, expr.PropertyOf) or checked.type is None:
             return None
         type = checked.type
         if wanted == "vector":
@@ -275,16 +268,16 @@ class FunctionChecker:
             return None
         return checked
 
-    def search_vector(self, node: CallNode, target: PropertyOf | None) -> Checked | None:
+    def search_vector(self, node: CallNode, target: expr.PropertyOf | None) -> Checked | None:
         argument = node.arguments[1]
         checked = self.expressions.check(argument)
         if checked is None or target is None or target.type is None:
             return None
         wanted = target.type.as_nullable(False)
         type = checked.type
-        if isinstance(checked, Constant) and isinstance(checked.value, list):
+        if isinstance(checked, expr.Constant) and isinstance(checked.value, list):
             try:
-                return Constant(coerce(checked.value, wanted), wanted)
+                return expr.Constant(coerce(checked.value, wanted), wanted)
             except ValueFault as fault:
                 self.report.error("OG-QC-128", fault.message, argument.span, fault.hint)
                 return None
@@ -305,7 +298,7 @@ class FunctionChecker:
         if checked is None:
             return None
         fits = is_given(checked) and checked.type is not None and checked.type.is_integer
-        if fits and isinstance(checked, Constant):
+        if fits and isinstance(checked, expr.Constant):
             fits = low <= checked.value <= high
         if not fits:
             self.report.error(

@@ -14,21 +14,12 @@ from typing import Literal
 from msgspec import Struct
 
 from omnigraph.diagnostics import Report, did_you_mean
+from omnigraph.language.query import tree
 from omnigraph.language.query.check_expression import ExpressionChecker
 from omnigraph.language.query.expression_parser import OPERATOR_WORDS
 from omnigraph.language.query.expressions import Checked, variables
 from omnigraph.language.query.plan import Direction, Hop, NodePattern, Pattern
 from omnigraph.language.query.scope import Scope, Variable
-from omnigraph.language.query.tree import (
-    BinaryNode,
-    BindingNode,
-    Clause,
-    FilterNode,
-    NestedNode,
-    PropertyNode,
-    TraversalNode,
-    VariableNode,
-)
 from omnigraph.language.schema.catalog import Catalog, EdgeType
 from omnigraph.language.types import ValueType
 
@@ -36,7 +27,7 @@ from omnigraph.language.types import ValueType
 class _Pending(Struct):
     """A traversal whose edge is known and whose direction is not decided yet."""
 
-    node: TraversalNode
+    node: tree.TraversalNode
     edge: EdgeType
     done: bool = False
 
@@ -60,13 +51,13 @@ class PatternChecker:
         self.used = used
         self.lenient = lenient
 
-    def pattern(self, clauses: Sequence[Clause], scope: Scope, word: str = "match") -> Pattern:
+    def pattern(self, clauses: Sequence[tree.Clause], scope: Scope, word: str = "match") -> Pattern:
         """Check one block; its variables are added to `scope`."""
         errors_before = self.report.error_count
         for clause in clauses:
-            if isinstance(clause, BindingNode):
+            if isinstance(clause, tree.BindingNode):
                 self.bind(clause, scope)
-        hops = self.traversals([c for c in clauses if isinstance(c, TraversalNode)], scope)
+        hops = self.traversals([c for c in clauses if isinstance(c, tree.TraversalNode)], scope)
         nodes = tuple(
             NodePattern(v.name, v.declared, v.types)
             for v in scope.variables.values()
@@ -82,7 +73,7 @@ class PatternChecker:
 
     # --- bindings ---
 
-    def bind(self, clause: BindingNode, scope: Scope) -> None:
+    def bind(self, clause: tree.BindingNode, scope: Scope) -> None:
         name, type = clause.variable.name, clause.type.text
         if name == "_":
             self.report.error(
@@ -100,7 +91,7 @@ class PatternChecker:
         else:
             scope.variables[name] = Variable(name, "node", type, kind_types, clause.variable.span)
 
-    def is_free(self, variable: VariableNode, scope: Scope) -> bool:
+    def is_free(self, variable: tree.VariableNode, scope: Scope) -> bool:
         if variable.name in self.parameters:
             self.report.error(
                 "OG-QC-106",
@@ -122,7 +113,7 @@ class PatternChecker:
             return False
         return True
 
-    def node_types(self, type: str, clause: BindingNode) -> tuple[str, ...] | None:
+    def node_types(self, type: str, clause: tree.BindingNode) -> tuple[str, ...] | None:
         catalog = self.catalog
         if type in catalog.nodes:
             return (type,)
@@ -157,7 +148,7 @@ class PatternChecker:
 
     # --- traversals ---
 
-    def traversals(self, nodes: list[TraversalNode], scope: Scope) -> tuple[Hop, ...]:
+    def traversals(self, nodes: list[tree.TraversalNode], scope: Scope) -> tuple[Hop, ...]:
         pending: list[_Pending] = []
         touching: dict[str, list[_Pending]] = {}
         for node in nodes:
@@ -198,10 +189,10 @@ class PatternChecker:
                     scope.variables[end.name] = Variable(end.name, "broken", "", (), end.span)
         return tuple(hops[id(n)] for n in nodes if id(n) in hops)
 
-    def knows_an_end(self, node: TraversalNode, scope: Scope) -> bool:
+    def knows_an_end(self, node: tree.TraversalNode, scope: Scope) -> bool:
         return any(scope.find(end.name) is not None for end in _ends(node))
 
-    def known_types(self, end: VariableNode, scope: Scope) -> tuple[str, ...] | None:
+    def known_types(self, end: tree.VariableNode, scope: Scope) -> tuple[str, ...] | None:
         variable = scope.find(end.name)
         return variable.types if variable is not None and variable.kind == "node" else None
 
@@ -215,7 +206,7 @@ class PatternChecker:
             for types in (left, right)
         )
 
-    def edge_type(self, node: TraversalNode) -> EdgeType | None:
+    def edge_type(self, node: tree.TraversalNode) -> EdgeType | None:
         catalog, name = self.catalog, node.edge.text
         edge = catalog.edges_by_query_name.get(name)
         if edge is not None:
@@ -236,7 +227,7 @@ class PatternChecker:
         self.report.error("OG-QC-102", f"unknown edge `{name}`", node.edge.span, hint)
         return None
 
-    def bind_edge(self, variable: VariableNode, edge: EdgeType | None, scope: Scope) -> None:
+    def bind_edge(self, variable: tree.VariableNode, edge: EdgeType | None, scope: Scope) -> None:
         if variable.name == "_" or not self.is_free(variable, scope):
             return
         name = edge.name if edge is not None else ""
@@ -278,7 +269,7 @@ class PatternChecker:
             node.variable.name if node.variable and node.variable.name != "_" else None,
         )
 
-    def check_bounds(self, node: TraversalNode, edge: EdgeType) -> bool:
+    def check_bounds(self, node: tree.TraversalNode, edge: EdgeType) -> bool:
         low, high, span = node.low, node.high, node.bounds or node.span
         if node.undirected and edge.source != edge.target:
             self.report.error(
@@ -316,7 +307,9 @@ class PatternChecker:
             return False
         return True
 
-    def end_types(self, end: VariableNode, scope: Scope) -> tuple[bool, tuple[str, ...] | None]:
+    def end_types(
+        self, end: tree.VariableNode, scope: Scope
+    ) -> tuple[bool, tuple[str, ...] | None]:
         """Whether an end can be used, and its node types if they are known."""
         if end.name == "_":
             return True, None
@@ -341,7 +334,7 @@ class PatternChecker:
 
     def direction(
         self,
-        node: TraversalNode,
+        node: tree.TraversalNode,
         edge: EdgeType,
         left: tuple[str, ...] | None,
         right: tuple[str, ...] | None,
@@ -374,7 +367,7 @@ class PatternChecker:
             return f"no edge joins {' or '.join(left)} and {' or '.join(right)}"
         return f"edges between them: {', '.join(names[:6])}"
 
-    def settle(self, end: VariableNode, type: str, scope: Scope) -> None:
+    def settle(self, end: tree.VariableNode, type: str, scope: Scope) -> None:
         """An end now has exactly this type: bind it, or narrow an interface to it."""
         if end.name == "_":
             return
@@ -386,10 +379,12 @@ class PatternChecker:
 
     # --- nested blocks and filters ---
 
-    def nested(self, clauses: Iterable[Clause], scope: Scope, word: str) -> tuple[Pattern, ...]:
+    def nested(
+        self, clauses: Iterable[tree.Clause], scope: Scope, word: str
+    ) -> tuple[Pattern, ...]:
         patterns: list[Pattern] = []
         for clause in clauses:
-            if not isinstance(clause, NestedNode) or clause.word != word:
+            if not isinstance(clause, tree.NestedNode) or clause.word != word:
                 continue
             inner = Scope(scope)
             patterns.append(self.pattern(clause.clauses, inner, word))
@@ -402,7 +397,7 @@ class PatternChecker:
         return tuple(patterns)
 
     def filters(
-        self, clauses: Iterable[Clause], scope: Scope, required: set[str]
+        self, clauses: Iterable[tree.Clause], scope: Scope, required: set[str]
     ) -> tuple[tuple[Checked, ...], tuple[Checked, ...]]:
         checker = ExpressionChecker(
             self.report,
@@ -415,12 +410,12 @@ class PatternChecker:
         )
         conditions: list[Checked | None] = []
         for clause in clauses:
-            if isinstance(clause, FilterNode):
+            if isinstance(clause, tree.FilterNode):
                 conditions.append(checker.condition(clause.condition))
-            elif isinstance(clause, BindingNode) and clause.variable.name in required:
+            elif isinstance(clause, tree.BindingNode) and clause.variable.name in required:
                 for field in clause.fields:
-                    left = PropertyNode(clause.variable, field.name, field.name.span)
-                    equal = BinaryNode("=", left, field.value, field.span)
+                    left = tree.PropertyNode(clause.variable, field.name, field.name.span)
+                    equal = tree.BinaryNode("=", left, field.value, field.span)
                     conditions.append(checker.comparison(equal, in_braces=True))
         late_names = set(scope.variables) - required
         filters: list[Checked] = []
@@ -478,7 +473,7 @@ class PatternChecker:
             join((anchor, name) if word == "match" else (name, ""))
 
 
-def _ends(node: TraversalNode) -> list[VariableNode]:
+def _ends(node: tree.TraversalNode) -> list[tree.VariableNode]:
     return [end for end in (node.source, node.target) if end.name != "_"]
 
 

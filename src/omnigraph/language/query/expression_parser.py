@@ -10,19 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from omnigraph.language.query.tree import (
-    BareNode,
-    BinaryNode,
-    CallNode,
-    Expression,
-    IsNullNode,
-    ListNode,
-    LogicNode,
-    NegateNode,
-    NotNode,
-    PropertyNode,
-    VariableNode,
-)
+from omnigraph.language.query import tree
+from omnigraph.language.query.tree import Expression
 from omnigraph.language.stream import TokenStream
 from omnigraph.language.syntax import LiteralNode, NameNode, parse_moment
 from omnigraph.language.tokens import FLOAT, INTEGER, NAME, STRING, VARIABLE
@@ -69,7 +58,7 @@ class _ExpressionParser:
                 stream.advance()
                 self.count_operator()
                 right = self.parse(tightness + 1)
-                left = BinaryNode(kind, left, right, (left.span[0], right.span[1]))
+                left = tree.BinaryNode(kind, left, right, (left.span[0], right.span[1]))
             elif kind in COMPARISONS or (kind == NAME and token.text in WORD_COMPARISONS):
                 if loosest > _COMPARE:
                     return left
@@ -124,7 +113,7 @@ class _ExpressionParser:
                 "the end of the comparison",
                 "comparisons do not chain: join two with `and`, or use parentheses",
             )
-        return BinaryNode(operator, left, right, (left.span[0], right.span[1]))
+        return tree.BinaryNode(operator, left, right, (left.span[0], right.span[1]))
 
     def is_null(self, left: Expression) -> Expression:
         stream = self.stream
@@ -134,14 +123,14 @@ class _ExpressionParser:
             raise stream.unexpected(
                 "`null` or `not null`", "only null is tested with `is`; compare with `=`"
             )
-        return IsNullNode(left, negated, (left.span[0], stream.previous.end))
+        return tree.IsNullNode(left, negated, (left.span[0], stream.previous.end))
 
     def logic(self, left: Expression, word: str, tightness: int) -> Expression:
         stream = self.stream
         items = [left]
         while stream.accept_word(word):
             items.append(self.parse(tightness + 1))
-        return LogicNode(word, tuple(items), (left.span[0], items[-1].span[1]))
+        return tree.LogicNode(word, tuple(items), (left.span[0], items[-1].span[1]))
 
     def operand(self) -> Expression:
         stream = self.stream
@@ -149,11 +138,11 @@ class _ExpressionParser:
         kind = token.kind
         if kind == VARIABLE:
             stream.advance()
-            variable = VariableNode(str(token.value), (token.start, token.end))
+            variable = tree.VariableNode(str(token.value), (token.start, token.end))
             if not stream.accept("."):
                 return variable
             name = stream.expect(NAME, "the name of a property")
-            return PropertyNode(
+            return tree.PropertyNode(
                 variable, NameNode(name.text, (name.start, name.end)), (token.start, name.end)
             )
         if kind in (STRING, INTEGER, FLOAT):
@@ -185,7 +174,7 @@ class _ExpressionParser:
         self.count_operator()
         with stream.nested():
             item = self.operand()
-        return NegateNode(item, (start, item.span[1]))
+        return tree.NegateNode(item, (start, item.span[1]))
 
     def list(self) -> Expression:
         stream = self.stream
@@ -199,7 +188,7 @@ class _ExpressionParser:
             end = stream.expect("]", "`,` or `]`").end
         if all(isinstance(item, LiteralNode) for item in items):
             return LiteralNode([i.value for i in items if isinstance(i, LiteralNode)], (start, end))
-        return ListNode(tuple(items), (start, end))
+        return tree.ListNode(tuple(items), (start, end))
 
     def word(self) -> Expression:
         stream = self.stream
@@ -220,7 +209,7 @@ class _ExpressionParser:
                 f"variables start with `$`: write `${token.text}.…`",
             )
         if not stream.at("("):
-            return BareNode(token.text, (token.start, token.end))
+            return tree.BareNode(token.text, (token.start, token.end))
         if token.text in ("date", "datetime"):
             value = parse_moment(stream, token.text, token.start)
             return LiteralNode(value, (token.start, stream.previous.end))
@@ -237,7 +226,7 @@ class _ExpressionParser:
         with self.bracket():
             inner = self.parse(_OR)
             end = stream.expect(")").end
-        return NotNode(inner, (start, end))
+        return tree.NotNode(inner, (start, end))
 
     def call(self, function: NameNode) -> Expression:
         stream = self.stream
@@ -255,7 +244,7 @@ class _ExpressionParser:
                 if not stream.accept(","):
                     break
             end = stream.expect(")", "`,` or `)`").end
-        return CallNode(function, tuple(arguments), distinct, (function.span[0], end))
+        return tree.CallNode(function, tuple(arguments), distinct, (function.span[0], end))
 
     def count_operator(self) -> None:
         self.operators += 1

@@ -12,35 +12,9 @@ from collections.abc import Sequence
 from omnigraph.diagnostics import Report, Span, TooManyErrors
 from omnigraph.errors import QueryError
 from omnigraph.language.layout import Layout
+from omnigraph.language.query import tree
 from omnigraph.language.query.parser import parse_queries
-from omnigraph.language.query.tree import (
-    BareNode,
-    BinaryNode,
-    BindingNode,
-    BlockSpan,
-    CallNode,
-    Clause,
-    DeleteNode,
-    Expression,
-    FieldNode,
-    FileNode,
-    FilterNode,
-    InsertNode,
-    IsNullNode,
-    ListNode,
-    LogicNode,
-    Mutation,
-    NegateNode,
-    NestedNode,
-    NotNode,
-    OrderingNode,
-    PropertyNode,
-    QueryNode,
-    ReadNode,
-    TraversalNode,
-    UpdateNode,
-    VariableNode,
-)
+from omnigraph.language.query.tree import Expression
 from omnigraph.language.stream import TokenStream
 from omnigraph.language.syntax import LiteralNode, annotation_text
 from omnigraph.language.values import literal_text
@@ -66,7 +40,7 @@ def format_queries(text: str, path: str | None = None) -> str:
         QueryError: The text does not parse.
     """
     report = Report(text, path)
-    file = FileNode(())
+    file = tree.FileNode(())
     try:
         stream = TokenStream(report)
         file = parse_queries(stream)
@@ -80,7 +54,7 @@ def format_queries(text: str, path: str | None = None) -> str:
     return out.finish()
 
 
-def _query(out: Layout, node: QueryNode) -> None:
+def _query(out: Layout, node: tree.QueryNode) -> None:
     parameters = ", ".join(f"${p.variable.name}: {p.type.type}" for p in node.parameters)
     head = f"query {node.name.text}({parameters})"
     notes = [annotation_text(a) for a in node.annotations]
@@ -88,7 +62,7 @@ def _query(out: Layout, node: QueryNode) -> None:
     if notes and len(line) > _WIDTH:
         line = "\n".join([head, *(f"  {n}" for n in notes), "{"])
     out.item((node.span[0], node.block.open + 1), line, 0, apart=True)
-    if isinstance(node.body, ReadNode):
+    if isinstance(node.body, tree.ReadNode):
         _read(out, node.body)
     else:
         for statement in node.body:
@@ -96,7 +70,7 @@ def _query(out: Layout, node: QueryNode) -> None:
     out.close(node.block.close, "}", 0)
 
 
-def _read(out: Layout, node: ReadNode) -> None:
+def _read(out: Layout, node: tree.ReadNode) -> None:
     _clauses(out, "match", node.clauses, node.match_block, (node.span[0], 0), 1)
     word = "return distinct" if node.distinct else "return"
     projections = [
@@ -116,70 +90,80 @@ def _read(out: Layout, node: ReadNode) -> None:
         out.item((node.limit.span[0], node.span[1]), line, 1)
 
 
-def _direction(ordering: OrderingNode, node: ReadNode) -> str:
+def _direction(ordering: tree.OrderingNode, node: tree.ReadNode) -> str:
     """The direction, when it is not the one that the expression has without."""
     if ordering.descending is not False:
         return " desc" if ordering.descending else ""
     expression = ordering.expression
-    if isinstance(expression, BareNode):
+    if isinstance(expression, tree.BareNode):
         named = {p.alias.text: p.expression for p in node.projections if p.alias}
         expression = named.get(expression.name, expression)
-    is_score = isinstance(expression, CallNode) and expression.function.text in ("bm25", "rrf")
+    is_score = isinstance(expression, tree.CallNode) and expression.function.text in ("bm25", "rrf")
     return " asc" if is_score else ""
 
 
 def _clauses(
-    out: Layout, word: str, clauses: Sequence[Clause], block: BlockSpan, span: Span, indent: int
+    out: Layout,
+    word: str,
+    clauses: Sequence[tree.Clause],
+    block: tree.BlockSpan,
+    span: Span,
+    indent: int,
 ) -> None:
     out.item((span[0], block.open + 1), f"{word} {{", indent)
     for clause in clauses:
-        if isinstance(clause, NestedNode):
+        if isinstance(clause, tree.NestedNode):
             _clauses(out, clause.word, clause.clauses, clause.block, clause.span, indent + 1)
         else:
             out.item(clause.span, _clause_text(clause), indent + 1)
     out.close(block.close, "}", indent)
 
 
-def _clause_text(clause: BindingNode | TraversalNode | FilterNode) -> str:
+def _clause_text(clause: tree.BindingNode | tree.TraversalNode | tree.FilterNode) -> str:
     match clause:
-        case BindingNode():
+        case tree.BindingNode():
             text = f"${clause.variable.name}: {clause.type.text}"
             if clause.fields:
                 text += f" {{ {', '.join(_field_text(f) for f in clause.fields)} }}"
             return text
-        case TraversalNode():
+        case tree.TraversalNode():
             edge = f"<{clause.edge.text}>" if clause.undirected else clause.edge.text
             if clause.variable is not None:
                 edge = f"${clause.variable.name}:{edge}"
             if clause.bounds is not None:
                 edge += f"{{{clause.low},{'' if clause.high is None else clause.high}}}"
             return f"${clause.source.name} {edge} ${clause.target.name}"
-        case FilterNode():
+        case tree.FilterNode():
             text = expression_text(clause.condition)
             # Without parentheses the clause before would run on into this one, or this one into
             # the next.
-            runs_on = text.startswith("-") or isinstance(_last(clause.condition), BareNode)
+            runs_on = text.startswith("-") or isinstance(_last(clause.condition), tree.BareNode)
             return f"({text})" if runs_on or _LOOKS_DIFFERENT.match(text) else text
 
 
-def _mutation(out: Layout, node: Mutation) -> None:
+def _mutation(out: Layout, node: tree.Mutation) -> None:
     match node:
-        case InsertNode():
+        case tree.InsertNode():
             _fields(out, f"insert {node.type.text}", node.fields, node.block, "", node.span)
-        case UpdateNode():
+        case tree.UpdateNode():
             where = f" where {expression_text(node.condition)}"
             _fields(out, f"update {node.type.text} set", node.fields, node.block, where, node.span)
-        case DeleteNode():
+        case tree.DeleteNode():
             condition = expression_text(node.condition)
             out.item(node.span, f"delete {node.type.text} where {condition}", 1)
 
 
-def _field_text(field: FieldNode) -> str:
+def _field_text(field: tree.FieldNode) -> str:
     return f"{field.name.text}: {expression_text(field.value)}"
 
 
 def _fields(
-    out: Layout, head: str, fields: Sequence[FieldNode], block: BlockSpan, tail: str, span: Span
+    out: Layout,
+    head: str,
+    fields: Sequence[tree.FieldNode],
+    block: tree.BlockSpan,
+    tail: str,
+    span: Span,
 ) -> None:
     _block(out, head, [(f.span, _field_text(f)) for f in fields], block, tail, span)
 
@@ -188,7 +172,7 @@ def _block(
     out: Layout,
     head: str,
     items: Sequence[tuple[Span, str]],
-    block: BlockSpan,
+    block: tree.BlockSpan,
     tail: str = "",
     span: Span | None = None,
 ) -> None:
@@ -210,11 +194,11 @@ def _last(node: Expression) -> Expression:
     """The part of an expression that is written last."""
     while True:
         match node:
-            case BinaryNode():
+            case tree.BinaryNode():
                 node = node.right
-            case LogicNode():
+            case tree.LogicNode():
                 node = node.items[-1]
-            case NegateNode():
+            case tree.NegateNode():
                 node = node.item
             case _:
                 return node
@@ -229,46 +213,46 @@ def expression_text(node: Expression) -> str:
     match node:
         case LiteralNode():
             return literal_text(node.value)
-        case VariableNode():
+        case tree.VariableNode():
             return f"${node.name}"
-        case PropertyNode():
+        case tree.PropertyNode():
             return f"${node.variable.name}.{node.property.text}"
-        case BareNode():
+        case tree.BareNode():
             return node.name
-        case ListNode():
+        case tree.ListNode():
             return f"[{', '.join(expression_text(i) for i in node.items)}]"
-        case BinaryNode():
+        case tree.BinaryNode():
             tightness = _ARITHMETIC.get(node.operator, _COMPARE)
             # Operators of one level group to the left; comparisons do not chain at all.
             left = _inside(node.left, tightness if tightness > _COMPARE else _ADD)
             right = _inside(node.right, tightness + 1)
             return f"{left} {node.operator} {right}"
-        case LogicNode():
+        case tree.LogicNode():
             tightness = _AND if node.operator == "and" else _OR
             return f" {node.operator} ".join(_inside(i, tightness + 1) for i in node.items)
-        case NotNode():
+        case tree.NotNode():
             return f"not ({expression_text(node.item)})"
-        case IsNullNode():
+        case tree.IsNullNode():
             return f"{_inside(node.item, _ADD)} is {'not ' if node.negated else ''}null"
-        case NegateNode():
+        case tree.NegateNode():
             # A sign before a bare number would be part of the number.
             if isinstance(node.item, LiteralNode):
                 return f"-({expression_text(node.item)})"
             return f"-{_inside(node.item, _ATOM)}"
-        case CallNode():
+        case tree.CallNode():
             arguments = ", ".join(expression_text(a) for a in node.arguments)
             return f"{node.function.text}({'distinct ' if node.distinct else ''}{arguments})"
 
 
 def _tightness(node: Expression) -> int:
     match node:
-        case LogicNode():
+        case tree.LogicNode():
             return _AND if node.operator == "and" else _OR
-        case BinaryNode():
+        case tree.BinaryNode():
             return _ARITHMETIC.get(node.operator, _COMPARE)
-        case IsNullNode():
+        case tree.IsNullNode():
             return _COMPARE
-        case NegateNode():
+        case tree.NegateNode():
             return _MULTIPLY + 1
         case _:
             return _ATOM

@@ -3,32 +3,13 @@
 from __future__ import annotations
 
 from omnigraph.diagnostics import did_you_mean
+from omnigraph.language.query import tree
 from omnigraph.language.query.expression_parser import (
     COMPARISONS,
     OPERATOR_WORDS,
     parse_expression,
 )
-from omnigraph.language.query.tree import (
-    BindingNode,
-    BlockSpan,
-    Clause,
-    DeleteNode,
-    Expression,
-    FieldNode,
-    FileNode,
-    FilterNode,
-    InsertNode,
-    Mutation,
-    NestedNode,
-    OrderingNode,
-    ParameterNode,
-    ProjectionNode,
-    QueryNode,
-    ReadNode,
-    TraversalNode,
-    UpdateNode,
-    VariableNode,
-)
+from omnigraph.language.query.tree import Expression
 from omnigraph.language.stream import Abandoned, TokenStream
 from omnigraph.language.syntax import (
     AnnotationNode,
@@ -66,12 +47,12 @@ _FOREIGN_OPERATORS = {
 }
 
 
-def parse_queries(stream: TokenStream) -> FileNode:
+def parse_queries(stream: TokenStream) -> tree.FileNode:
     """Parse a whole text; errors are in the stream's report.
 
     A query whose head or frame is wrong is left out; one with a wrong clause is marked broken.
     """
-    queries: list[QueryNode] = []
+    queries: list[tree.QueryNode] = []
     while not stream.at(END):
         try:
             if not stream.at_word("query"):
@@ -86,7 +67,7 @@ def parse_queries(stream: TokenStream) -> FileNode:
             if stream.at_word("query") and not stream.starts_line():
                 stream.advance()
             stream.skip_to_word(_TOP)
-    return FileNode(tuple(queries))
+    return tree.FileNode(tuple(queries))
 
 
 class _Unclosed(Abandoned):
@@ -103,7 +84,7 @@ class _QueryParser:
         self.parameters: set[str] = set()
         self.broken = False
 
-    def query(self) -> QueryNode:
+    def query(self) -> tree.QueryNode:
         stream = self.stream
         start = stream.expect_word("query").start
         name = self.name("the name of the query")
@@ -127,33 +108,33 @@ class _QueryParser:
         open = stream.expect("{").start
         body = self.body()
         close = self.close_block()
-        return QueryNode(
+        return tree.QueryNode(
             name,
             parameters,
             tuple(annotations),
             body,
-            BlockSpan(open, close),
+            tree.BlockSpan(open, close),
             self.broken,
             (start, close + 1),
         )
 
-    def parameter_list(self) -> tuple[ParameterNode, ...]:
+    def parameter_list(self) -> tuple[tree.ParameterNode, ...]:
         stream = self.stream
-        parameters: list[ParameterNode] = []
+        parameters: list[tree.ParameterNode] = []
         while not stream.at(")"):
             if stream.at(NAME) and stream.peek().kind == ":":
                 raise stream.unexpected("a parameter", f"write `${stream.current.text}: …`")
             variable = self.variable("a parameter, such as `$name: String`")
             stream.expect(":", None, f"give its type: `${variable.name}: String`")
             type = parse_type(stream)
-            parameters.append(ParameterNode(variable, type, (variable.span[0], type.span[1])))
+            parameters.append(tree.ParameterNode(variable, type, (variable.span[0], type.span[1])))
             self.parameters.add(variable.name)
             if not stream.accept(","):
                 break
         stream.expect(")", "`,` or `)`")
         return tuple(parameters)
 
-    def body(self) -> ReadNode | tuple[Mutation, ...]:
+    def body(self) -> tree.ReadNode | tuple[tree.Mutation, ...]:
         stream = self.stream
         if stream.at_word("match"):
             return self.read()
@@ -169,12 +150,12 @@ class _QueryParser:
 
     # --- reads ---
 
-    def read(self) -> ReadNode:
+    def read(self) -> tree.ReadNode:
         stream = self.stream
         start = stream.advance().start
         open = stream.expect("{").start
         clauses = self.clauses("match")
-        match_block = BlockSpan(open, self.close_block())
+        match_block = tree.BlockSpan(open, self.close_block())
         if not stream.at_word("return"):
             self.stop_at_next_query()
             hint: str | None = (
@@ -185,14 +166,14 @@ class _QueryParser:
         distinct = stream.accept_word("distinct") is not None
         open = stream.expect("{", None, "write `return { … }`").start
         projections = self.projections()
-        return_block = BlockSpan(open, self.close_block())
-        orderings: tuple[OrderingNode, ...] = ()
-        order_block: BlockSpan | None = None
+        return_block = tree.BlockSpan(open, self.close_block())
+        orderings: tuple[tree.OrderingNode, ...] = ()
+        order_block: tree.BlockSpan | None = None
         if stream.accept_word("order"):
             hint = "write `order { … }`, without `by`" if stream.at_word("by") else None
             open = stream.expect("{", None, hint).start
             orderings = self.orderings()
-            order_block = BlockSpan(open, self.close_block())
+            order_block = tree.BlockSpan(open, self.close_block())
         limit = offset = None
         if stream.accept_word("limit"):
             limit = self.row_count("limit")
@@ -208,7 +189,7 @@ class _QueryParser:
             if stream.at_word("order", "limit"):
                 hint = "the order of the parts is match, return, order, limit, offset"
             raise stream.unexpected("`}`", hint)
-        return ReadNode(
+        return tree.ReadNode(
             clauses,
             match_block,
             distinct,
@@ -221,9 +202,9 @@ class _QueryParser:
             (start, stream.previous.end),
         )
 
-    def clauses(self, word: str) -> tuple[Clause, ...]:
+    def clauses(self, word: str) -> tuple[tree.Clause, ...]:
         stream = self.stream
-        clauses: list[Clause] = []
+        clauses: list[tree.Clause] = []
         failed = False
         with stream.nested():
             while not stream.at("}"):
@@ -244,7 +225,7 @@ class _QueryParser:
             raise stream.unexpected(f"at least one clause in `{word}`")
         return tuple(clauses)
 
-    def clause(self) -> Clause:
+    def clause(self) -> tree.Clause:
         stream = self.stream
         token = stream.current
         if token.kind == VARIABLE:
@@ -260,8 +241,8 @@ class _QueryParser:
                 open = stream.advance().start
                 clauses = self.clauses(token.text)
                 close = self.close_block()
-                return NestedNode(
-                    token.text, clauses, BlockSpan(open, close), (token.start, close + 1)
+                return tree.NestedNode(
+                    token.text, clauses, tree.BlockSpan(open, close), (token.start, close + 1)
                 )
             if token.text in _SECTIONS and stream.peek().kind in ("{", NAME):
                 raise stream.unexpected("a clause or `}`", "is a `}` missing above?")
@@ -280,7 +261,7 @@ class _QueryParser:
         start = token.start
         condition = parse_expression(stream)
         self.check_end_of_filter()
-        return FilterNode(condition, (start, stream.previous.end))
+        return tree.FilterNode(condition, (start, stream.previous.end))
 
     def refuse_foreign_edge(self) -> None:
         """Refuse edges written as in other languages, or with a part missing."""
@@ -348,21 +329,21 @@ class _QueryParser:
     def is_parameter(self, token: Token) -> bool:
         return token.kind == VARIABLE and token.value in self.parameters
 
-    def binding(self) -> BindingNode:
+    def binding(self) -> tree.BindingNode:
         stream = self.stream
         variable = self.variable("a variable")
         stream.expect(":")
         type = self.name("the name of a type")
-        fields: tuple[FieldNode, ...] = ()
+        fields: tuple[tree.FieldNode, ...] = ()
         if stream.accept("{"):
             fields = self.fields()
             stream.expect("}", "`,` or `}`")
-        return BindingNode(variable, type, fields, (variable.span[0], stream.previous.end))
+        return tree.BindingNode(variable, type, fields, (variable.span[0], stream.previous.end))
 
-    def traversal(self) -> TraversalNode:
+    def traversal(self) -> tree.TraversalNode:
         stream = self.stream
         source = self.variable("a variable")
-        variable: VariableNode | None = None
+        variable: tree.VariableNode | None = None
         if stream.at(VARIABLE):
             variable = self.variable("an edge variable")
             stream.expect(":")
@@ -377,12 +358,12 @@ class _QueryParser:
             low, high = self.hop_bounds()
             bounds = (start, stream.previous.end)
         target = self.other_end(source, edge)
-        return TraversalNode(
+        return tree.TraversalNode(
             source, target, edge, variable, undirected, low, high, bounds,
             (source.span[0], target.span[1]),
         )  # fmt: skip
 
-    def other_end(self, source: VariableNode, edge: NameNode) -> VariableNode:
+    def other_end(self, source: tree.VariableNode, edge: NameNode) -> tree.VariableNode:
         stream = self.stream
         hint = f"write `${source.name} {edge.text} $other`"
         if stream.at("*") or stream.at("+"):
@@ -419,9 +400,9 @@ class _QueryParser:
         stream.expect("}")
         return low, high  # type: ignore[return-value]
 
-    def fields(self) -> tuple[FieldNode, ...]:
+    def fields(self) -> tuple[tree.FieldNode, ...]:
         stream = self.stream
-        fields: list[FieldNode] = []
+        fields: list[tree.FieldNode] = []
         while not stream.at("}"):
             if stream.at_word(*_MUTATIONS) and stream.peek().kind == NAME:
                 raise stream.unexpected("`,` or `}`", "is a `}` missing above?")
@@ -430,15 +411,15 @@ class _QueryParser:
                 raise stream.unexpected("`:`", f"write `{name.text}: …`")
             stream.expect(":")
             value = parse_expression(stream)
-            fields.append(FieldNode(name, value, (name.span[0], value.span[1])))
+            fields.append(tree.FieldNode(name, value, (name.span[0], value.span[1])))
             # In a mutation's block a new line separates as well as a comma does.
             if not stream.accept(",") and not (stream.at(NAME) and stream.starts_line()):
                 break
         return tuple(fields)
 
-    def projections(self) -> tuple[ProjectionNode, ...]:
+    def projections(self) -> tuple[tree.ProjectionNode, ...]:
         stream = self.stream
-        projections: list[ProjectionNode] = []
+        projections: list[tree.ProjectionNode] = []
         failed = False
         while not stream.at("}"):
             self.stop_at_next_query()
@@ -447,7 +428,9 @@ class _QueryParser:
                 start = stream.current.start
                 expression = parse_expression(stream, column=True)
                 alias = self.name("a name after `as`") if stream.accept_word("as") else None
-                projections.append(ProjectionNode(expression, alias, (start, stream.previous.end)))
+                projections.append(
+                    tree.ProjectionNode(expression, alias, (start, stream.previous.end))
+                )
                 self.separator("`,` or `}`" if alias else "`as`, `,` or `}`", ["as"])
             except Abandoned:
                 failed = self.broken = True
@@ -456,9 +439,9 @@ class _QueryParser:
             raise stream.unexpected("something to return")
         return tuple(projections)
 
-    def orderings(self) -> tuple[OrderingNode, ...]:
+    def orderings(self) -> tuple[tree.OrderingNode, ...]:
         stream = self.stream
-        orderings: list[OrderingNode] = []
+        orderings: list[tree.OrderingNode] = []
         failed = False
         while not stream.at("}"):
             self.stop_at_next_query()
@@ -468,7 +451,9 @@ class _QueryParser:
                 expression = parse_expression(stream)
                 direction = stream.accept_word("desc") or stream.accept_word("asc")
                 descending = None if direction is None else direction.text == "desc"
-                orderings.append(OrderingNode(expression, descending, (start, stream.previous.end)))
+                orderings.append(
+                    tree.OrderingNode(expression, descending, (start, stream.previous.end))
+                )
                 self.separator("`asc`, `desc`, `,` or `}`", ["asc", "desc"])
             except Abandoned:
                 failed = self.broken = True
@@ -489,7 +474,7 @@ class _QueryParser:
             )
         raise stream.unexpected(expected, hint)
 
-    def row_count(self, word: str) -> LiteralNode | VariableNode:
+    def row_count(self, word: str) -> LiteralNode | tree.VariableNode:
         stream = self.stream
         token = stream.current
         if token.kind == INTEGER:
@@ -501,9 +486,9 @@ class _QueryParser:
 
     # --- mutations ---
 
-    def mutations(self) -> tuple[Mutation, ...]:
+    def mutations(self) -> tuple[tree.Mutation, ...]:
         stream = self.stream
-        mutations: list[Mutation] = []
+        mutations: list[tree.Mutation] = []
         while not stream.at("}"):
             self.stop_at_next_query()
             mark = stream.mark
@@ -522,7 +507,7 @@ class _QueryParser:
                 stream.recover(mark, _TOP)
         return tuple(mutations)
 
-    def mutation(self) -> Mutation:
+    def mutation(self) -> tree.Mutation:
         stream = self.stream
         word = stream.advance()
         if stream.at_word("into", "from") and stream.peek().kind == NAME:
@@ -531,7 +516,7 @@ class _QueryParser:
         type = self.name("the name of a type")
         if word.text == "insert":
             fields, block = self.field_block()
-            return InsertNode(type, fields, block, (word.start, stream.previous.end))
+            return tree.InsertNode(type, fields, block, (word.start, stream.previous.end))
         if word.text == "update":
             if not stream.at_word("set"):
                 hint = stream.misspelt(["set"]) or f"write `update {type.text} set {{ … }} where …`"
@@ -539,16 +524,18 @@ class _QueryParser:
             stream.advance()
             fields, block = self.field_block()
             condition = self.where("update", type.text)
-            return UpdateNode(type, fields, block, condition, (word.start, stream.previous.end))
+            return tree.UpdateNode(
+                type, fields, block, condition, (word.start, stream.previous.end)
+            )
         condition = self.where("delete", type.text)
-        return DeleteNode(type, condition, (word.start, stream.previous.end))
+        return tree.DeleteNode(type, condition, (word.start, stream.previous.end))
 
-    def field_block(self) -> tuple[tuple[FieldNode, ...], BlockSpan]:
+    def field_block(self) -> tuple[tuple[tree.FieldNode, ...], tree.BlockSpan]:
         stream = self.stream
         open = stream.expect("{").start
         fields = self.fields()
         close = stream.expect("}", "`,` or `}`").start
-        return fields, BlockSpan(open, close)
+        return fields, tree.BlockSpan(open, close)
 
     def where(self, word: str, type: str) -> Expression:
         stream = self.stream
@@ -566,12 +553,12 @@ class _QueryParser:
         token = self.stream.expect(NAME, what)
         return NameNode(token.text, (token.start, token.end))
 
-    def variable(self, what: str, hint: str | None = None) -> VariableNode:
+    def variable(self, what: str, hint: str | None = None) -> tree.VariableNode:
         stream = self.stream
         if stream.at(NAME) and hint is None:
             hint = f"variables start with `$`: write `${stream.current.text}`"
         token = stream.expect(VARIABLE, what, hint)
-        return VariableNode(str(token.value), (token.start, token.end))
+        return tree.VariableNode(str(token.value), (token.start, token.end))
 
     def close_block(self) -> int:
         stream = self.stream
