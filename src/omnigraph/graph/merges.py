@@ -16,7 +16,7 @@ from omnigraph.history.repository import Repository
 from omnigraph.writes.options import CommitOptions
 
 if TYPE_CHECKING:
-    from omnigraph.merge.apply import MergeResult
+    from omnigraph.merge.apply import MergeResult, Proposal
     from omnigraph.merge.combine import Settling
     from omnigraph.merge.work import MergeWork
     from omnigraph.pipeline.engine import Progress
@@ -43,14 +43,26 @@ class MergeRequest(Struct, frozen=True):
     """What a caller asks of a merge, checked."""
 
     repository: Repository
+    branch: str
     settings: Settling
     work: MergeWork
     dry_run: bool
     options: CommitOptions
 
-    def options_with(self, message: str) -> CommitOptions:
-        """The options of the commit, with a message unless the caller has one."""
-        return structs.replace(self.options, message=self.options.message or message)
+    def apply(self, proposal: Proposal, message: str) -> MergeResult:
+        """Do what is proposed, with a message unless the caller has one."""
+        from omnigraph.merge.apply import apply
+
+        options = structs.replace(self.options, message=self.options.message or message)
+        with self.work:
+            return apply(
+                self.repository,
+                self.branch,
+                proposal,
+                self.settings,
+                dry_run=self.dry_run,
+                options=options,
+            )
 
 
 @checks_arguments
@@ -101,16 +113,8 @@ class Merges(OpenGraph):
         theirs = self._graph_state(source)
         if source == into:
             raise UsageError(f"the branch `{into}` cannot be merged into itself")
-        with request.work:
-            return merge(
-                request.repository,
-                theirs,
-                into,
-                request.settings,
-                name=f"`{source}`",
-                dry_run=request.dry_run,
-                options=request.options_with(f"merge {source}"),
-            )
+        proposal = merge(request.repository, theirs, into, name=f"`{source}`")
+        return request.apply(proposal, f"merge {source}")
 
     def revert(
         self, commit: str, *, branch: str = MAIN, **options: Unpack[MergeOptions]
@@ -139,15 +143,7 @@ class Merges(OpenGraph):
 
         request = self._merge_request(branch, **options)
         undone = self.commit(commit)
-        with request.work:
-            return revert(
-                request.repository,
-                undone,
-                branch,
-                request.settings,
-                dry_run=request.dry_run,
-                options=request.options_with(f"revert {undone.id}"),
-            )
+        return request.apply(revert(request.repository, undone, branch), f"revert {undone.id}")
 
     def cherry_pick(
         self, commit: str, *, onto: str = MAIN, **options: Unpack[MergeOptions]
@@ -172,15 +168,8 @@ class Merges(OpenGraph):
 
         request = self._merge_request(onto, **options)
         picked = self.commit(commit)
-        with request.work:
-            return cherry_pick(
-                request.repository,
-                picked,
-                onto,
-                request.settings,
-                dry_run=request.dry_run,
-                options=request.options_with(f"cherry-pick {picked.id}"),
-            )
+        proposal = cherry_pick(request.repository, picked, onto)
+        return request.apply(proposal, f"cherry-pick {picked.id}")
 
     @checked
     def _merge_request(
@@ -211,6 +200,5 @@ class Merges(OpenGraph):
         where = Where(engine, master, spark)
         work = MergeWork(where, self._settings, not dry_run, progress=progress or Silent())
         options = CommitOptions(actor, message, if_commit, idempotency_key)
-        return MergeRequest(
-            repository, structs.replace(settings, work=work), work, dry_run, options
-        )
+        settings = structs.replace(settings, work=work)
+        return MergeRequest(repository, branch, settings, work, dry_run, options)

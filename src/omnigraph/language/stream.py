@@ -216,22 +216,6 @@ class TokenStream:
                 depth = max(0, depth - 1)
             self.advance()
 
-    def skip_line(self, stop: str) -> None:
-        """Skip to the next line of this level or to its closing bracket; always moves forward."""
-        depth = 0
-        first = True
-        while (kind := self.current.kind) != END:
-            if kind == stop and depth == 0:
-                return
-            if not first and depth == 0 and self.starts_line():
-                return
-            if kind in _OPEN:
-                depth += 1
-            elif kind in _CLOSE:
-                depth = max(0, depth - 1)
-            first = False
-            self.advance()
-
     def skip_to_word(self, words: frozenset[str]) -> None:
         """Skip to the next line that starts with one of these words."""
         while self.current.kind != END:

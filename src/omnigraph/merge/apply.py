@@ -106,30 +106,14 @@ class _Start(Struct, frozen=True):
     commits: tuple[str, ...]
 
 
-def merge(
-    repository: Repository,
-    source: GraphState,
-    into: str,
-    settings: Settling,
-    *,
-    name: str,
-    dry_run: bool = False,
-    options: CommitOptions = NO_OPTIONS,
-) -> MergeResult:
-    """Merge a state of the graph into a branch.
+def merge(repository: Repository, source: GraphState, into: str, *, name: str) -> Proposal:
+    """Merging a state of the graph, the head of a branch or any commit, into a branch.
 
     Args:
         repository: The graph.
-        source: The state: the head of a branch, or any commit.
+        source: The state.
         into: The branch that gets its changes.
-        settings: Granularity, and how conflicts are settled.
         name: What the source is called in messages.
-        dry_run: Tell what would happen, and change nothing.
-        options: Who does it, what for, and on which conditions.
-
-    Raises:
-        MergeConflicts: Not all conflicts are settled; nothing was written.
-        UsageError: A resolution does not fit.
     """
 
     def start(ours: GraphState) -> _Start:
@@ -147,50 +131,29 @@ def merge(
         return _Start(outcome, common_base(repository, ancestry, commits), tuple(commits))
 
     action = f"merging {name} into `{into}`"
-    proposal = Proposal("merge", action, name, source.commit, source, start, source.commit)
-    return apply(repository, into, proposal, settings, dry_run=dry_run, options=options)
+    return Proposal("merge", action, name, source.commit, source, start, source.commit)
 
 
-def revert(
-    repository: Repository,
-    commit: Commit,
-    branch: str,
-    settings: Settling,
-    *,
-    dry_run: bool = False,
-    options: CommitOptions = NO_OPTIONS,
-) -> MergeResult:
-    """Undo a commit in a new one: what led from its first parent to it is done backwards.
+def revert(repository: Repository, commit: Commit, branch: str) -> Proposal:
+    """Undoing a commit in a new one: what led from its first parent to it is done backwards.
 
     Raises:
-        MergeConflicts: Later commits have changed the same things differently.
         UsageError: There is nothing before the commit.
     """
     action = f"reverting {commit.id} on `{branch}`"
     before, after = _states(repository, commit, branch, action)
-    proposal = _of_commit("revert", action, commit, after, before)
-    return apply(repository, branch, proposal, settings, dry_run=dry_run, options=options)
+    return _of_commit("revert", action, commit, after, before)
 
 
-def cherry_pick(
-    repository: Repository,
-    commit: Commit,
-    onto: str,
-    settings: Settling,
-    *,
-    dry_run: bool = False,
-    options: CommitOptions = NO_OPTIONS,
-) -> MergeResult:
-    """Do again on a branch, in a new commit, what led to a commit from its first parent.
+def cherry_pick(repository: Repository, commit: Commit, onto: str) -> Proposal:
+    """Doing again on a branch, in a new commit, what led to a commit from its first parent.
 
     Raises:
-        MergeConflicts: The branch has changed the same things differently.
         UsageError: There is nothing before the commit.
     """
     action = f"picking {commit.id} onto `{onto}`"
     before, after = _states(repository, commit, onto, action)
-    proposal = _of_commit("cherry-pick", action, commit, before, after)
-    return apply(repository, onto, proposal, settings, dry_run=dry_run, options=options)
+    return _of_commit("cherry-pick", action, commit, before, after)
 
 
 def _states(
@@ -240,7 +203,20 @@ def apply(
     dry_run: bool = False,
     options: CommitOptions = NO_OPTIONS,
 ) -> MergeResult:
-    """Do to a branch what a proposal says, in one commit; see `merge`."""
+    """Do to a branch what a proposal says, in one commit.
+
+    Args:
+        repository: The graph.
+        branch: The branch that is changed.
+        proposal: What `merge`, `revert` or `cherry_pick` propose.
+        settings: Granularity, and how conflicts are settled.
+        dry_run: Tell what would happen, and change nothing.
+        options: Who does it, what for, and on which conditions.
+
+    Raises:
+        MergeConflicts: Not all conflicts are settled; nothing was written.
+        UsageError: A resolution does not fit.
+    """
     if dry_run:
         view = View(repository, repository.history.read(branch))
         start, combined = _prepared(view, proposal, settings)

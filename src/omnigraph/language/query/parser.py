@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.language.query import tree
 from omnigraph.language.query.expression_parser import (
@@ -20,8 +23,11 @@ from omnigraph.language.syntax import (
 )
 from omnigraph.language.tokens import END, INTEGER, NAME, VARIABLE, Token
 
+_Node = TypeVar("_Node")
 _TOP = frozenset({"query"})
 _MUTATIONS = ("insert", "update", "delete")
+_A_MUTATION = "`insert`, `update` or `delete`"
+_READ_OR_WRITE = "a query either reads or writes: make two queries"
 _SECTIONS = frozenset({"match", "return", "order", "limit", "query", *_MUTATIONS})
 _ANNOTATIONS = ("description", "instruction")
 _NESTED = ("not", "optional")
@@ -68,10 +74,6 @@ def parse_queries(stream: TokenStream) -> tree.FileNode:
                 stream.advance()
             stream.skip_to_word(_TOP)
     return tree.FileNode(tuple(queries))
-
-
-class _Unclosed(Abandoned):
-    """A block is not closed: what follows in this query cannot be parsed reliably."""
 
 
 class _QueryParser:
@@ -182,7 +184,7 @@ class _QueryParser:
         elif stream.at_word("offset"):
             raise stream.unexpected("`limit` before `offset`", "write `limit 10 offset 20`")
         if stream.at_word(*_MUTATIONS):
-            raise stream.unexpected("`}`", "a query either reads or writes: make two queries")
+            raise stream.unexpected("`}`", _READ_OR_WRITE)
         self.stop_at_next_query()
         if stream.at(NAME):
             hint = stream.misspelt(["order", "limit", "offset"])
@@ -202,32 +204,42 @@ class _QueryParser:
             (start, stream.previous.end),
         )
 
-    def clauses(self, word: str) -> tuple[tree.Clause, ...]:
+    def items(self, add: Callable[[list[_Node]], None], missing: str) -> tuple[_Node, ...]:
+        """The items of a block; after one that cannot be parsed it goes on with the next.
+
+        Args:
+            add: Parses one item and adds it to those before.
+            missing: What is expected where there is no item at all.
+        """
         stream = self.stream
-        clauses: list[tree.Clause] = []
+        items: list[_Node] = []
         failed = False
-        with stream.nested():
-            while not stream.at("}"):
-                self.stop_at_next_query()
-                mark = stream.mark
-                try:
-                    if stream.at(","):
-                        raise stream.unexpected(
-                            "a clause", "clauses are separated by space or new lines, not commas"
-                        )
-                    clauses.append(self.clause())
-                except _Unclosed:
-                    raise
-                except Abandoned:
-                    failed = self.broken = True
-                    stream.recover(mark, _TOP)
-        if not clauses and not failed:
-            raise stream.unexpected(f"at least one clause in `{word}`")
-        return tuple(clauses)
+        while not stream.at("}"):
+            self.stop_at_next_query()
+            mark = stream.mark
+            try:
+                add(items)
+            except Abandoned:
+                failed = self.broken = True
+                stream.recover(mark, _TOP)
+        if not items and not failed:
+            raise stream.unexpected(missing)
+        return tuple(items)
+
+    def clauses(self, word: str) -> tuple[tree.Clause, ...]:
+        def add(clauses: list[tree.Clause]) -> None:
+            clauses.append(self.clause())
+
+        with self.stream.nested():
+            return self.items(add, f"at least one clause in `{word}`")
 
     def clause(self) -> tree.Clause:
         stream = self.stream
         token = stream.current
+        if token.kind == ",":
+            raise stream.unexpected(
+                "a clause", "clauses are separated by space or new lines, not commas"
+            )
         if token.kind == VARIABLE:
             after = stream.peek()
             if after.kind == ":":
@@ -419,48 +431,30 @@ class _QueryParser:
 
     def projections(self) -> tuple[tree.ProjectionNode, ...]:
         stream = self.stream
-        projections: list[tree.ProjectionNode] = []
-        failed = False
-        while not stream.at("}"):
-            self.stop_at_next_query()
-            mark = stream.mark
-            try:
-                start = stream.current.start
-                expression = parse_expression(stream, column=True)
-                alias = self.name("a name after `as`") if stream.accept_word("as") else None
-                projections.append(
-                    tree.ProjectionNode(expression, alias, (start, stream.previous.end))
-                )
-                self.separator("`,` or `}`" if alias else "`as`, `,` or `}`", ["as"])
-            except Abandoned:
-                failed = self.broken = True
-                stream.recover(mark, _TOP)
-        if not projections and not failed:
-            raise stream.unexpected("something to return")
-        return tuple(projections)
+
+        def add(projections: list[tree.ProjectionNode]) -> None:
+            start = stream.current.start
+            expression = parse_expression(stream, column=True)
+            alias = self.name("a name after `as`") if stream.accept_word("as") else None
+            span = (start, stream.previous.end)
+            projections.append(tree.ProjectionNode(expression, alias, span))
+            self.separator("`,` or `}`" if alias else "`as`, `,` or `}`", ["as"])
+
+        return self.items(add, "something to return")
 
     def orderings(self) -> tuple[tree.OrderingNode, ...]:
         stream = self.stream
-        orderings: list[tree.OrderingNode] = []
-        failed = False
-        while not stream.at("}"):
-            self.stop_at_next_query()
-            mark = stream.mark
-            try:
-                start = stream.current.start
-                expression = parse_expression(stream)
-                direction = stream.accept_word("desc") or stream.accept_word("asc")
-                descending = None if direction is None else direction.text == "desc"
-                orderings.append(
-                    tree.OrderingNode(expression, descending, (start, stream.previous.end))
-                )
-                self.separator("`asc`, `desc`, `,` or `}`", ["asc", "desc"])
-            except Abandoned:
-                failed = self.broken = True
-                stream.recover(mark, _TOP)
-        if not orderings and not failed:
-            raise stream.unexpected("something to order by")
-        return tuple(orderings)
+
+        def add(orderings: list[tree.OrderingNode]) -> None:
+            start = stream.current.start
+            expression = parse_expression(stream)
+            direction = stream.accept_word("desc") or stream.accept_word("asc")
+            descending = None if direction is None else direction.text == "desc"
+            span = (start, stream.previous.end)
+            orderings.append(tree.OrderingNode(expression, descending, span))
+            self.separator("`asc`, `desc`, `,` or `}`", ["asc", "desc"])
+
+        return self.items(add, "something to order by")
 
     def separator(self, expected: str, words: list[str]) -> None:
         """Items of a block are separated by commas or new lines."""
@@ -487,28 +481,17 @@ class _QueryParser:
     # --- mutations ---
 
     def mutations(self) -> tuple[tree.Mutation, ...]:
-        stream = self.stream
-        mutations: list[tree.Mutation] = []
-        while not stream.at("}"):
-            self.stop_at_next_query()
-            mark = stream.mark
-            try:
-                if stream.at_word("match", "return"):
-                    raise stream.unexpected(
-                        "`}`", "a query either reads or writes: make two queries"
-                    )
-                if not stream.at_word(*_MUTATIONS):
-                    raise stream.unexpected(
-                        "`insert`, `update` or `delete`", stream.misspelt(list(_MUTATIONS))
-                    )
-                mutations.append(self.mutation())
-            except Abandoned:
-                self.broken = True
-                stream.recover(mark, _TOP)
-        return tuple(mutations)
+        def add(mutations: list[tree.Mutation]) -> None:
+            mutations.append(self.mutation())
+
+        return self.items(add, _A_MUTATION)
 
     def mutation(self) -> tree.Mutation:
         stream = self.stream
+        if stream.at_word("match", "return"):
+            raise stream.unexpected("`}`", _READ_OR_WRITE)
+        if not stream.at_word(*_MUTATIONS):
+            raise stream.unexpected(_A_MUTATION, stream.misspelt(list(_MUTATIONS)))
         word = stream.advance()
         if stream.at_word("into", "from") and stream.peek().kind == NAME:
             hint = f"write `{word.text} {stream.peek().text} …`, without `{stream.current.text}`"

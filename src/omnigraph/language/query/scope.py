@@ -52,26 +52,19 @@ class Scope:
 
     def find(self, name: str) -> Variable | None:
         """Find a variable here or in an outer block."""
-        scope: Scope | None = self
-        while scope is not None:
-            variable = scope.variables.get(name)
-            if variable is not None:
-                return variable
-            scope = scope.outer
-        return None
+        return next((s.variables[name] for s in self._blocks() if name in s.variables), None)
 
     def is_hidden(self, name: str) -> bool:
         """True when the name is bound in a `not` block that cannot be seen from here."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.hidden:
-                return True
-            scope = scope.outer
-        return False
+        return any(name in scope.hidden for scope in self._blocks())
 
     def names(self) -> Iterator[str]:
         """All names that can be seen."""
+        return (name for scope in self._blocks() for name in scope.variables)
+
+    def _blocks(self) -> Iterator[Scope]:
+        """This block, then the outer ones."""
         scope: Scope | None = self
         while scope is not None:
-            yield from scope.variables
+            yield scope
             scope = scope.outer

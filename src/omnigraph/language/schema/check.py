@@ -6,10 +6,13 @@ their own. Every mistake is recorded once: a rule that depends on something brok
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from omnigraph.diagnostics import Report, Span, did_you_mean
 from omnigraph.language.schema.annotations import (
+    Described,
     check_embed_source,
     property_annotations,
     type_annotations,
@@ -187,21 +190,8 @@ def _node(
         checks, node.name.text, properties, is_edge=False, complete=complete
     ).run(node.body.members)
     _check_embeds(checks, node, properties, complete)
-    table = NodeType(
-        node.name.text,
-        0,
-        0,
-        frozen(p.property for p in properties.values() if p.property),
-        constraints.key,
-        tuple(constraints.uniques),
-        tuple(constraints.indexes),
-        tuple(constraints.ranges),
-        tuple(constraints.checks),
-        described.description,
-        described.instruction,
-        tuple(described.annotations),
-        implements=tuple(implemented),
-    )
+    common = _common(node, properties, constraints, described)
+    table = NodeType(**common, implements=tuple(implemented))
     return _table_draft(table, node.name.span, properties, described.rename)
 
 
@@ -216,23 +206,35 @@ def _edge(checks: Checks, node: EdgeNode, declared: dict[str, Declaration]) -> T
     ).run(node.body.members if node.body else ())
     _check_embeds(checks, node, properties, complete)
     table = EdgeType(
-        node.name.text,
-        0,
-        0,
-        frozen(p.property for p in properties.values() if p.property),
-        constraints.key,
-        tuple(constraints.uniques),
-        tuple(constraints.indexes),
-        tuple(constraints.ranges),
-        tuple(constraints.checks),
-        described.description,
-        described.instruction,
-        tuple(described.annotations),
+        **_common(node, properties, constraints, described),
         source=node.source.text,
         target=node.target.text,
         cardinality=cardinality(checks, described.card),
     )
     return _table_draft(table, node.name.span, properties, described.rename)
+
+
+def _common(
+    node: NodeNode | EdgeNode,
+    properties: dict[str, PropertyDraft],
+    constraints: Constraints,
+    described: Described,
+) -> dict[str, Any]:
+    """What node and edge types have in common; they have no identity yet."""
+    return {
+        "name": node.name.text,
+        "id": 0,
+        "incarnation": 0,
+        "properties": frozen(p.property for p in properties.values() if p.property),
+        "key": constraints.key,
+        "uniques": tuple(constraints.uniques),
+        "indexes": tuple(constraints.indexes),
+        "ranges": tuple(constraints.ranges),
+        "checks": tuple(constraints.checks),
+        "description": described.description,
+        "instruction": described.instruction,
+        "annotations": tuple(described.annotations),
+    }
 
 
 def _table_draft(
@@ -247,7 +249,6 @@ def _table_draft(
         rename,
         {name: p.rename for name, p in properties.items() if p.rename},
         {name: p.backfill for name, p in properties.items() if p.backfill},
-        {name: p.span for name, p in properties.items()},
     )
 
 

@@ -67,7 +67,6 @@ class TableDraft(Struct):
     rename: Rename | None
     property_renames: dict[str, Rename]
     property_backfills: dict[str, Backfill]
-    property_spans: dict[str, Span]
 
 
 class SchemaDraft(Struct):
