@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import Violation
 from omnigraph.language import EdgeType, NodeType
-from omnigraph.language.types import STRING, ValueType
 from omnigraph.pipeline.engine import check_wanted
 from omnigraph.pipeline.load.key_sets import KeySet, buckets_of
 from omnigraph.pipeline.scratch import TaskContext, packed, unpacked
@@ -26,6 +25,7 @@ from omnigraph.writes.rules import Violations, cardinality, ends, uniques
 from omnigraph.writes.rules.keys import (
     NO_TEXTS,
     Broken,
+    WithoutIds,
     described,
     of_part,
     only_keys,
@@ -159,9 +159,9 @@ class _Check:
         """Our table of a type."""
         return self.site.open_at(self.site.tables[type])
 
-    def staying(self, type: str, left: pa.Table | None) -> _Staying:
+    def staying(self, type: str, left: pa.Table | None) -> WithoutIds:
         """The rows of our table without those that are replaced, or go, with the same keys."""
-        return _Staying(self.table(type), None if left is None else left["id"])
+        return WithoutIds(self.table(type), None if left is None else left["id"])
 
     def unique(self, type: NodeType | EdgeType, place: int) -> None:
         keys = self.keys(_UNIQUE, type.name, place)
@@ -190,7 +190,7 @@ class _Check:
         asked = self.texts(_END, node)
         if not len(asked):
             return
-        table = _Staying(self.table(node), self.texts(_GONE, node))
+        table = WithoutIds(self.table(node), self.texts(_GONE, node))
         missing = ends.missing_ends(asked, [self.texts(_NEW, node)], table)
         if len(missing):
             self.outcome.missing[node] = missing[: self.most].to_pylist()
@@ -217,31 +217,6 @@ class _Check:
         rows = [] if written is None else [written]
         wrong = cardinality.wrong_counts(edge, sources, rows, table, new=new)
         cardinality.refuse_counts(edge, wrong, self.found)
-
-
-class _Staying:
-    """The rows of a table without some ids."""
-
-    def __init__(self, table: TableSnapshot, left: pa.Array | pa.ChunkedArray | None) -> None:
-        self._table = table
-        self._left = left
-
-    def find(
-        self,
-        column: str,
-        values: pa.Array,
-        columns: Sequence[str] | None = None,
-        type: ValueType = STRING,
-        *,
-        also: str | None = None,
-    ) -> pa.Table:
-        """Read columns, `id` among them, of rows that have one of some values."""
-        rows = self._table.find(column, values, columns, type, also=also)
-        if self._left is None or not len(self._left):
-            return rows
-        left = self._left
-        left = left.combine_chunks() if isinstance(left, pa.ChunkedArray) else left
-        return rows.filter(pc.invert(pc.is_in(rows["id"], value_set=left)))
 
 
 # --- edges at missing nodes ---

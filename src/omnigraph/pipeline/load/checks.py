@@ -6,7 +6,7 @@ rule is known by its key; a second look at the staged rows leads to the lines.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from omnigraph.language import EdgeType
 from omnigraph.language.schema.arrow import table_schema
-from omnigraph.language.types import STRING, ValueType
 from omnigraph.pipeline.formats.faults import MOST_SHOWN, Faults
 from omnigraph.pipeline.load.key_sets import KeySet, buckets_of
 from omnigraph.pipeline.scratch import TaskContext, packed, unpacked
@@ -24,6 +23,9 @@ from omnigraph.writes.rules.keys import (
     NO_TEXTS,
     Broken,
     How,
+    Lookup,
+    RowsLookup,
+    WithoutIds,
     first_parts,
     of_part,
     ordered,
@@ -133,10 +135,17 @@ class _Check:
         keys = self.keys(KeySet(rule, type))
         return NO_TEXTS if keys is None else pc.unique(keys["text"])
 
-    def staying(self, type: str) -> _Staying:
+    def table(self, type: str) -> Lookup:
+        """The rows of a table that stay: none when it is replaced."""
+        if self.context.tables[type].rows and not self.context.replaces(type):
+            return self.context.open(type)
+        schema = table_schema(self.context.catalog.type(type))
+        places = [pa.field(name, pa.uint64()) for name in (ROW_ID, ROW_ADDRESS)]
+        return RowsLookup(pa.schema([*schema, *places]).empty_table())
+
+    def staying(self, type: str) -> WithoutIds:
         """The rows of a table that the load leaves as they are."""
-        replaced = self.texts("id", type) if self.merge else None
-        return _Staying(self.context, type, replaced)
+        return WithoutIds(self.table(type), self.texts("id", type) if self.merge else None)
 
     def refuse(self, broken: Broken | None) -> None:
         if broken is not None and broken.keys.num_rows:
@@ -151,7 +160,7 @@ class _Check:
             keys = self.keys(KeySet("id", type.name))
             if keys is None:
                 continue
-            table = _Staying(self.context, type.name)
+            table = self.table(type.name)
             if self.merge:
                 old = table.find("id", pc.unique(keys["text"]), ["id"])
                 decided[type.name] = packed(_decisions(keys, old))
@@ -169,7 +178,7 @@ class _Check:
             asked = self.texts("end", type)
             if len(asked) and type not in self.context.unknown:
                 written = [self.texts("id", type)]
-                missing = ends.missing_ends(asked, written, _Staying(self.context, type))
+                missing = ends.missing_ends(asked, written, self.table(type))
                 for broken in ends.broken_ends(catalog, type, missing):
                     self.refuse(broken)
             if self.context.replaces(type):
@@ -273,7 +282,7 @@ class _Check:
             return NO_TEXTS, NO_TEXTS
         new, others = self.texts("id", edge.source), [NO_TEXTS]
         if self.context.mode != "overwrite":
-            old = _Staying(self.context, edge.source).find("id", new, ["id"])
+            old = self.table(edge.source).find("id", new, ["id"])
             new = without(new, old["id"])
         else:
             # A node that was there before may have edges that stay.
@@ -302,35 +311,6 @@ class _Check:
         at = pc.index_in(at_rows["text"].combine_chunks(), value_set=texts)
         at_rows = at_rows.append_column("number", wrong["number"].take(at))
         self.refuse(cardinality.broken_counts(edge, type, column, how, at_rows))
-
-
-class _Staying:
-    """The rows of a table that stay as they are: none when it is replaced."""
-
-    def __init__(self, context: TaskContext, type: str, replaced: pa.Array | None = None) -> None:
-        self._site = context
-        self._type = type
-        self._replaced = replaced
-
-    def find(
-        self,
-        column: str,
-        values: pa.Array,
-        columns: Sequence[str] | None = None,
-        type: ValueType = STRING,
-        *,
-        also: str | None = None,
-    ) -> pa.Table:
-        """Read columns, `id` among them, of rows that have one of some values."""
-        if not self._site.tables[self._type].rows or self._site.replaces(self._type):
-            schema = table_schema(self._site.catalog.type(self._type))
-            fields = [schema.field(name) for name in columns or schema.names]
-            places = [pa.field(name, pa.uint64()) for name in (ROW_ID, ROW_ADDRESS)]
-            return pa.schema([*fields, *places]).empty_table()
-        rows = self._site.open(self._type).find(column, values, columns, type, also=also)
-        if self._replaced is None:
-            return rows
-        return rows.filter(pc.invert(pc.is_in(rows["id"], value_set=self._replaced)))
 
 
 def _first_shown(rows: pa.Table, column: str) -> pa.Table:

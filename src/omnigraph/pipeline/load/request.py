@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -18,8 +17,8 @@ from omnigraph.history.repository import Repository
 from omnigraph.language import Catalog
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.schema.catalog import Property
-from omnigraph.pipeline.engine import LocalEngine, Progress
-from omnigraph.pipeline.load.files import SourceFile, files_of
+from omnigraph.pipeline.engine import Engine, LocalEngine, Progress
+from omnigraph.pipeline.load.files import Paths, SourceFile, files_of
 from omnigraph.pipeline.load.inputs import (
     Part,
     can_be_cut,
@@ -28,7 +27,7 @@ from omnigraph.pipeline.load.inputs import (
     table_blocks,
     with_columns,
 )
-from omnigraph.pipeline.load.run import Loading, LoadOptions, LoadResult
+from omnigraph.pipeline.load.run import Loading, LoadOptions, LoadResult, Stage
 from omnigraph.pipeline.load.staging import StagedPart, StageTask, stage_blocks
 from omnigraph.pipeline.where import Where, check_engine, engine_for
 from omnigraph.settings import Settings
@@ -73,44 +72,133 @@ def load(
 ) -> LoadResult:
     """Load an input; see `Graph.load`."""
     check_engine(where)
-    source = input.source
-    with ExitStack() as stack:
+    return _Load(repository, settings, input, where, options, progress).run()
+
+
+@dataclass(frozen=True)
+class _Load:
+    """A load of one input, whatever it is."""
+
+    repository: Repository
+    settings: Settings
+    input: Input
+    where: Where
+    options: LoadOptions
+    progress: Progress
+
+    def run(self) -> LoadResult:
+        source = self.input.source
         if _is_spark(source):
-            return _load_frame(repository, settings, input, where, options, progress)
+            return self._frame(source)
         if _is_paths(source):
-            files = files_of(source)
-            options = _with_digest(input, options, *map(_content, files))
-            size = sum(file.size for file in files)
-            whole = [file.size for file in files if not can_be_cut(file, input.format)]
-            engine = engine_for(where, settings, size, max(whole, default=0))
-            parts = parts_of(
-                source,
-                repository.catalog,
-                engine.parallelism,
-                format=input.format,
-                type=input.type,
-                columns=input.columns,
-            )
-        elif (is_stdin := isinstance(source, str) and source == "-") or hasattr(source, "read"):
-            stream = sys.stdin.buffer if is_stdin else source
-            file = stack.enter_context(tempfile.NamedTemporaryFile(suffix=".jsonl"))
+            return self._files(source)
+        is_stdin = isinstance(source, str) and source == "-"
+        if is_stdin or hasattr(source, "read"):
+            return self._stream(sys.stdin.buffer if is_stdin else source, is_stdin)
+        return self._tables()
+
+    def _loaded(
+        self,
+        engine: Engine,
+        parts: Sequence[Part],
+        size: int,
+        content: Iterable[Content] | None = None,
+        stage: Stage | None = None,
+    ) -> LoadResult:
+        """Load parts; `content` tells a repeated load from another one with the same key."""
+        options = self.options
+        if content is not None:
+            options = _with_digest(self.input, options, *content)
+        return Loading(
+            self.repository, engine, self.progress, options, self.settings, parts, stage, size=size
+        ).run()
+
+    def _parts(self, source: Paths, engine: Engine, format: str | None) -> list[Part]:
+        return parts_of(
+            source,
+            self.repository.catalog,
+            engine.parallelism,
+            format=format,
+            type=self.input.type,
+            columns=self.input.columns,
+        )
+
+    def _files(self, source: Paths) -> LoadResult:
+        files, format = files_of(source), self.input.format
+        size = sum(file.size for file in files)
+        whole = [file.size for file in files if not can_be_cut(file, format)]
+        engine = engine_for(self.where, self.settings, size, max(whole, default=0))
+        parts = self._parts(source, engine, format)
+        return self._loaded(engine, parts, size, map(_content, files))
+
+    def _stream(self, stream: IO[bytes], is_stdin: bool) -> LoadResult:
+        """Load a stream, which is kept in a file, so that it can be cut into parts."""
+        with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
             size = _spool(stream, file)
-            options = _with_digest(input, options, Path(file.name))
-            engine = engine_for(where, settings, size)
-            format = input.format or "jsonl"
-            copied_parts = parts_of(
-                file.name,
-                repository.catalog,
-                engine.parallelism,
-                format=format,
-                type=input.type,
-                columns=input.columns,
-            )
-            parts = [_renamed(part, "stdin" if is_stdin else "input") for part in copied_parts]
-        else:
-            return _load_tables(repository, settings, input, where, options, progress)
-        loading = Loading(repository, engine, progress, options, settings, parts, size=size)
-        return loading.run()
+            engine = engine_for(self.where, self.settings, size)
+            parts = self._parts(file.name, engine, self.input.format or "jsonl")
+            named = [replace(part, file="stdin" if is_stdin else "input") for part in parts]
+            return self._loaded(engine, named, size, [Path(file.name)])
+
+    def _tables(self) -> LoadResult:
+        """Load tables that are in memory, in this process: they are here already."""
+        tables = _tables(self.input, self.repository.catalog)
+        content = [part for pair in tables for part in pair]
+        size = sum(table.nbytes for _, table in tables)
+        if self.where.engine == "spark":
+            return self._tables_on_spark(tables, size, content)
+        parts = [Part("", name, "table", type=name) for name, _ in tables]
+        columns = self.input.columns or {}
+
+        def stage(make: MakeTask) -> list[StagedPart]:
+            staged = []
+            self.progress.stage("reading and staging", len(tables))
+            for number, (name, table) in enumerate(tables):
+                batches = table.to_batches(max_chunksize=_BATCH_ROWS) or with_columns(table.schema)
+                task = make(number, parts[number])
+                staged.append(stage_blocks(task, table_blocks(batches, 0, name, columns)))
+                self.progress.advance(number + 1)
+            return staged
+
+        return self._loaded(LocalEngine(), parts, size, content, stage)
+
+    def _tables_on_spark(
+        self, tables: Sequence[tuple[str, pa.Table]], size: int, content: Sequence[Content]
+    ) -> LoadResult:
+        import pyarrow.parquet as pq
+
+        with tempfile.TemporaryDirectory() as folder:
+            for name, table in tables:
+                pq.write_table(table, Path(folder) / f"{name}.parquet")
+            engine = engine_for(self.where, self.settings, 0)
+            columns, catalog = self.input.columns or {}, self.repository.catalog
+            parts = parts_of(folder, catalog, engine.parallelism, columns=columns)
+            return self._loaded(engine, [replace(part, file="") for part in parts], size, content)
+
+    def _frame(self, frame: DataFrame) -> LoadResult:
+        name, columns = self.input.type, dict(self.input.columns or {})
+        if name is None:
+            raise UsageError("of which type are the rows of this DataFrame? Pass type=")
+        check_type(self.repository.catalog, name, "the DataFrame", named=True)
+        if self.where.engine == "local":
+            raise UsageError("a DataFrame is loaded by Spark; leave the engine out")
+        from omnigraph.pipeline.spark.engine import SparkEngine
+        from omnigraph.pipeline.spark.session import session
+
+        spark = session(spark=self.where.spark or frame.sparkSession, settings=self.settings)
+        engine = SparkEngine(spark)
+        parts: list[Part] = []
+        whole = Part("", "", "frame", type=name)
+
+        def stage(make: MakeTask) -> list[StagedPart]:
+            parts.clear()
+            function = _FrameStaging(make(0, whole), name, columns)
+            staged = engine.stream(frame, function, "reading and staging", self.progress)
+            # Partitions are numbered as they come; what they refer to is their own number.
+            parts.extend([whole] * (max((part.number for part in staged), default=0) + 1))
+            return staged
+
+        return self._loaded(engine, parts, _UNKNOWN_SIZE, stage=stage)
 
 
 def _with_digest(input: Input, options: LoadOptions, *content: Content) -> LoadOptions:
@@ -145,54 +233,7 @@ def _spool(stream: IO[bytes], file: IO[bytes]) -> int:
     return size
 
 
-def _renamed(part: Part, name: str) -> Part:
-    return replace(part, file=name)
-
-
 # --- tables ---
-
-
-def _load_tables(
-    repository: Repository,
-    settings: Settings,
-    input: Input,
-    where: Where,
-    options: LoadOptions,
-    progress: Progress,
-) -> LoadResult:
-    """Load tables that are in memory, in this process: they are here already."""
-    tables = _tables(input, repository.catalog)
-    options = _with_digest(input, options, *(part for pair in tables for part in pair))
-    parts = [Part("", name, "table", type=name) for name, _ in tables]
-    columns = input.columns or {}
-    if where.engine == "spark":
-        with tempfile.TemporaryDirectory() as folder:
-            import pyarrow.parquet as pq
-
-            for name, table in tables:
-                pq.write_table(table, Path(folder) / f"{name}.parquet")
-            engine = engine_for(where, settings, 0)
-            file_parts = parts_of(folder, repository.catalog, engine.parallelism, columns=columns)
-            size = sum(table.nbytes for _, table in tables)
-            named = [_renamed(part, "") for part in file_parts]
-            loading = Loading(repository, engine, progress, options, settings, named, size=size)
-            return loading.run()
-
-    def stage(make: MakeTask) -> list[StagedPart]:
-        staged = []
-        progress.stage("reading and staging", len(tables))
-        for number, (name, table) in enumerate(tables):
-            batches = table.to_batches(max_chunksize=_BATCH_ROWS) or with_columns(table.schema)
-            task = make(number, parts[number])
-            staged.append(stage_blocks(task, table_blocks(batches, 0, name, columns)))
-            progress.advance(number + 1)
-        return staged
-
-    size = sum(table.nbytes for _, table in tables)
-    loading = Loading(
-        repository, LocalEngine(), progress, options, settings, parts, stage, size=size
-    )
-    return loading.run()
 
 
 def _tables(input: Input, catalog: Catalog) -> list[tuple[str, pa.Table]]:
@@ -266,43 +307,6 @@ def _is_spark(source: Any) -> bool:
         kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame"
         for kind in type(source).__mro__
     )
-
-
-def _load_frame(
-    repository: Repository,
-    settings: Settings,
-    input: Input,
-    where: Where,
-    options: LoadOptions,
-    progress: Progress,
-) -> LoadResult:
-    frame: DataFrame = input.source
-    if input.type is None:
-        raise UsageError("of which type are the rows of this DataFrame? Pass type=")
-    check_type(repository.catalog, input.type, "the DataFrame", named=True)
-    if where.engine == "local":
-        raise UsageError("a DataFrame is loaded by Spark; leave the engine out")
-    from omnigraph.pipeline.spark.engine import SparkEngine
-    from omnigraph.pipeline.spark.session import session
-
-    engine = SparkEngine(session(spark=where.spark or frame.sparkSession, settings=settings))
-    name, columns = input.type, dict(input.columns or {})
-    parts: list[Part] = []
-    whole = Part("", "", "frame", type=name)
-
-    def stage(make: MakeTask) -> list[StagedPart]:
-        parts.clear()
-        staged = engine.stream(
-            frame, _FrameStaging(make(0, whole), name, columns), "reading and staging", progress
-        )
-        # Partitions are numbered as they come; what they refer to is their own number.
-        parts.extend([whole] * (max((part.number for part in staged), default=0) + 1))
-        return staged
-
-    loading = Loading(
-        repository, engine, progress, options, settings, parts, stage, size=_UNKNOWN_SIZE
-    )
-    return loading.run()
 
 
 @dataclass(frozen=True)

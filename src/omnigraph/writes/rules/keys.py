@@ -21,6 +21,7 @@ from omnigraph.compute.keys import one_zero
 from omnigraph.errors import Violation
 from omnigraph.language.types import STRING, ValueType
 from omnigraph.language.values import show
+from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID
 from omnigraph.writes.rules.violations import violation
 
 Ints = npt.NDArray[np.int64]
@@ -72,7 +73,33 @@ class RowsLookup:
         """Read columns of the rows that have one of some values; see `Lookup`."""
         known = one_zero(self.rows[column])
         rows = self.rows.filter(pc.is_in(known, value_set=one_zero(values.drop_null())))
-        return rows if columns is None else rows.select(list(columns))
+        if columns is None:
+            return rows
+        places = [name for name in (ROW_ID, ROW_ADDRESS) if name in rows.column_names]
+        return rows.select(list(dict.fromkeys([*columns, *places])))
+
+
+class WithoutIds:
+    """What another lookup has, without the rows that have some ids."""
+
+    def __init__(self, lookup: Lookup, ids: pa.Array | pa.ChunkedArray | None) -> None:
+        self._lookup = lookup
+        self._ids = None if ids is None or not len(ids) else _array(ids)
+
+    def find(
+        self,
+        column: str,
+        values: pa.Array,
+        columns: Sequence[str] | None = None,
+        type: ValueType = STRING,
+        *,
+        also: str | None = None,
+    ) -> pa.Table:
+        """Read columns, `id` among them, of rows that have one of some values; see `Lookup`."""
+        rows = self._lookup.find(column, values, columns, type, also=also)
+        if self._ids is None:
+            return rows
+        return rows.filter(pc.invert(pc.is_in(rows["id"], value_set=self._ids)))
 
 
 # --- from rows to keys ---
