@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.cli.changes_text import Look
 from omnigraph.cli.output import counted
 from omnigraph.cli.styled import Span, wrapped
-from omnigraph.cli.text import one_line
+from omnigraph.cli.text import one_line, some_of_each
 from omnigraph.cli.values_text import escaped, value_text
 from omnigraph.results.terminal import cell_width, cut
 
@@ -49,7 +50,7 @@ _Row = tuple[str, str, str, str, str]
 def conflict_lines(conflicts: Sequence[Conflict], look: Look) -> Iterator[str]:
     """The tables, one for each kind of conflict, and how many more there are."""
     counts = Counter(conflict.kind for conflict in conflicts)
-    shown = _some(conflicts)
+    shown = some_of_each(conflicts, attrgetter("kind"), _MOST_SHOWN)
     for kind in counts:
         text = f" ({counts[kind]:,}): {_MEANINGS[kind]}"
         yield look.text([Span(kind, "bold"), Span(text)])
@@ -70,18 +71,6 @@ def advice_lines(options: Sequence[tuple[str, str]], look: Look) -> list[str]:
         spans = [Span(f"  {one_line(option)}{padding}  "), Span(one_line(meaning))]
         lines += [look.text(line) for line in wrapped(spans, look.width, hanging=4)]
     return lines
-
-
-def _some(conflicts: Sequence[Conflict]) -> list[Conflict]:
-    """Some conflicts, in their order: as many of each kind as there is room for."""
-    nth: Counter[str] = Counter()
-    ranked = []
-    for place, conflict in enumerate(conflicts):
-        nth[conflict.kind] += 1
-        ranked.append((nth[conflict.kind], place))
-    return [
-        conflicts[place] for place in sorted(place for _, place in sorted(ranked)[:_MOST_SHOWN])
-    ]
 
 
 def _table(conflicts: Sequence[Conflict], look: Look) -> Iterator[str]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-import stat
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -58,38 +56,13 @@ def decode(data: bytes, path: str) -> str:
         ) from None
 
 
-def replace_text(path: str, text: str) -> None:
-    """Replace a file's text at once: a reader sees the old file or the new one.
-
-    The permissions stay, and a symbolic link goes on pointing to the same file.
-    """
-    target = os.path.realpath(path)
-    mode = stat.S_IMODE(os.stat(target).st_mode)
-    try:
-        descriptor, temporary = tempfile.mkstemp(
-            dir=os.path.dirname(target), prefix=f".{os.path.basename(target)}."
-        )
-    except OSError as error:
-        raise OmnigraphError(
-            f"{path}: cannot be written: {error.strerror}", code="os_error"
-        ) from None
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, mode)
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
 @contextmanager
 def replaced(path: str) -> Iterator[IO[bytes]]:
     """Open a file under another name, which becomes the file when all went well.
 
-    What is no file (a pipe, a device) cannot be replaced and is written to as it is.
+    A reader sees the old file or the new one. The permissions stay, and a symbolic link goes on
+    pointing to the same file. What is no file (a pipe, a device) cannot be replaced and is written
+    to as it is.
     """
     target = os.path.realpath(path)
     if os.path.isdir(target):

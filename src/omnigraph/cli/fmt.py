@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import click
 
-from omnigraph.cli.files import QUERIES, SCHEMA, kind_of, read_source, read_stdin, replace_text
+from omnigraph.cli.files import QUERIES, SCHEMA, kind_of, read_source, read_stdin, replaced
 from omnigraph.cli.options import common_options
 from omnigraph.cli.output import Output, counted
 from omnigraph.errors import OmnigraphError, UsageError
@@ -72,7 +72,8 @@ def _file(path: str, kind: str, outcome: _Outcome, *, write: bool) -> None:
         outcome.unchanged.append(path)
         return
     if write:
-        replace_text(path, after)
+        with replaced(path) as file:
+            file.write(after.encode())
     outcome.changed.append(path)
     outcome.diffs.append(_diff(before, after, path))
 

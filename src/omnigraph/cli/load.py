@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from omnigraph.cli.options import (
     in_order,
 )
 from omnigraph.cli.output import Output, counted
-from omnigraph.cli.text import one_line, table, width
+from omnigraph.cli.text import one_line, some_of_each, table, width
 from omnigraph.errors import LoadError, Violation
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ def _readable(error: LoadError, rejects: str | None) -> LoadError:
         rows = [[kind, f"{count:,}"] for kind, count in error.totals.items()]
         kinds = table(["rule", "faults"], rows, right=("faults",))
         lines += ["", textwrap.indent(kinds, "  ")]
-    shown = _some(error.violations, _MOST_SHOWN)
+    shown = some_of_each(error.violations, attrgetter("rule"), _MOST_SHOWN)
     lines += ["", *(_fault(fault) for fault in shown)]
     if total > len(shown):
         lines.append(f"  … and {total - len(shown):,} more; --json lists the first 100")
@@ -220,16 +221,6 @@ def _readable(error: LoadError, rejects: str | None) -> LoadError:
     readable = LoadError(error.violations, error.totals)
     readable.message = "\n".join(lines)
     return readable
-
-
-def _some(faults: Sequence[Violation], most: int) -> list[Violation]:
-    """Some faults, in their order, as many of each kind as there is room for."""
-    nth: dict[str, int] = {}
-    ranked = []
-    for place, fault in enumerate(faults):
-        nth[fault.rule] = nth.get(fault.rule, 0) + 1
-        ranked.append((nth[fault.rule], place))
-    return [faults[place] for place in sorted(place for _, place in sorted(ranked)[:most])]
 
 
 def _fault(fault: Violation) -> str:
@@ -288,7 +279,7 @@ def _print(output: Output, result: LoadResult, types: Sequence[str], rejects: st
 
 def _print_skipped(output: Output, result: LoadResult, rejects: str | None) -> None:
     output.note(f"left out {result.skipped:,} of {counted(result.lines, 'line')}:")
-    shown = _some(result.faults, _MOST_SKIPPED)
+    shown = some_of_each(result.faults, attrgetter("rule"), _MOST_SKIPPED)
     for fault in shown:
         output.note(_fault(fault))
     if len(result.faults) > len(shown):

@@ -5,8 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 import textwrap
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar
 
+T = TypeVar("T")
 _NARROWEST = 40
 _WIDEST = 100
 
@@ -81,6 +84,16 @@ def _cells(text: str) -> int:
 def moment(time: dt.datetime) -> str:
     """Return a time in UTC, to the second."""
     return time.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def some_of_each(items: Sequence[T], kind: Callable[[T], str], most: int) -> list[T]:
+    """Some items, in their order: as many of each kind as there is room for."""
+    nth: Counter[str] = Counter()
+    ranked = []
+    for place, item in enumerate(items):
+        nth[kind(item)] += 1
+        ranked.append((nth[kind(item)], place))
+    return [items[place] for place in sorted(place for _, place in sorted(ranked)[:most])]
 
 
 def one_line(text: str) -> str:

@@ -268,11 +268,12 @@ class Writes(Maintenance):
             >>> g.mutate(text, params={"n": "Ada"}).affected_nodes
             1
         """
-        from omnigraph.writes.mutate import mutate
+        from omnigraph.writes.mutate import mutate, write_plan
 
         repository = self._writable()
         repository.history.check_branch(branch)
         query = self._compiled(text, name, path)
+        write_plan(query)
         if isinstance(params, list | tuple):
             values = bind_each(query, params)
         else:

@@ -104,6 +104,17 @@ class MutationResult:
         }
 
 
+def write_plan(query: CompiledQuery) -> WritePlan:
+    """The plan of a query that writes.
+
+    Raises:
+        UsageError: The query reads.
+    """
+    if not isinstance(query.plan, WritePlan):
+        raise UsageError(f"query `{query.name}` reads; run it with `query`")
+    return query.plan
+
+
 def mutate(
     repository: Repository,
     branch: str,
@@ -129,9 +140,7 @@ def mutate(
         ReadSetConflict: Another writer was faster, and the query updates or deletes.
         PreconditionFailed: The branch is not at `if_commit`.
     """
-    plan = query.plan
-    if not isinstance(plan, WritePlan):
-        raise UsageError(f"query `{query.name}` reads; a mutation inserts, updates or deletes")
+    plan = write_plan(query)
     now = dt.datetime.now(dt.UTC)
     now = now.replace(microsecond=now.microsecond // 1000 * 1000)
     runs = [Bindings(values, now) for values in parameters]

@@ -26,7 +26,7 @@ _FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet":
 _FORMATS |= {".csv": "csv"}
 _COMPRESSED = {".gz": "gzip", ".zst": "zstd"}
 _PATTERN = re.compile(r"[*?\[]")
-_NO_FILE = "there is no such file; give a file, a folder or a pattern"
+_NO_FILE = "there is no such file or folder, and no file matches it as a pattern"
 _IS_GRAPH = "is a graph; export it, and load what that gives"
 
 
