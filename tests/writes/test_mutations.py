@@ -266,7 +266,7 @@ class TestConditions:
     def test_which_query(self, social: Graph) -> None:
         text = (
             'query a() { insert Person { name: "from a" } }'
-            " query bee() { match { $p: Person } return { $p.name } }"
+            " query bee($n: String) { match { $p: Person { name: $n } } return { $p.name } }"
         )
         with pytest.raises(UsageError, match="a, bee"):
             social.mutate(text)

@@ -85,6 +85,13 @@ def as_numpy(values: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
     return converted
 
 
+def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column in one piece; it is not copied if it is in one already."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
 def _plain(values: pa.Array, type: np.dtype[Any]) -> npt.NDArray[Any]:
     data = values.buffers()[1]
     if data is None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.compute.arrays import as_numpy, distinct
+from omnigraph.compute.arrays import as_numpy, distinct, one_array
 
 Bools = npt.NDArray[np.bool_]
 #: So many elements of vectors are compared at a time: they stay near the processor meanwhile.
@@ -27,7 +27,7 @@ def unequal(left: pa.Array | pa.ChunkedArray, right: pa.Array | pa.ChunkedArray)
     """Tell in which places two columns of one type have different values."""
     if len(left) > _MANY and (_is_chunked(left) or _is_chunked(right)):
         return np.concatenate([unequal(*parts) for parts in _pieces(left, right)])
-    left, right = _array(left), _array(right)
+    left, right = one_array(left), one_array(right)
     if not left.null_count and not right.null_count:
         return _differ(left, right)
     left_there, right_there = _bools(left.is_valid()), _bools(right.is_valid())
@@ -113,22 +113,12 @@ def _pieces(
     for end in distinct(*ends).tolist():
         if end > start:
             one, other = (column.slice(start, end - start) for column in columns)
-            yield _array(one), _array(other)
+            yield one_array(one), one_array(other)
         start = end
 
 
 def _is_chunked(column: pa.Array | pa.ChunkedArray) -> bool:
     return isinstance(column, pa.ChunkedArray)
-
-
-def _array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    if not isinstance(column, pa.ChunkedArray):
-        return column
-    return (
-        column.chunk(0)
-        if column.num_chunks == 1
-        else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
-    )
 
 
 def _bools(column: pa.Array) -> Bools:

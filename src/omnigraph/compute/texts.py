@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,20 +19,22 @@ _BLOCK = 1 << 21
 
 def contains(texts: Datum, patterns: Datum) -> Datum:
     """Say which texts contain their pattern; null when one of them is null."""
-    if isinstance(patterns, pa.Scalar):
-        if not patterns.is_valid:
-            return scalar(None, pa.bool_())
-        return pc.match_substring(texts, pattern=patterns.as_py())
-    return _find(texts, patterns, anywhere=True)
+    return _matches(texts, patterns, pc.match_substring, anywhere=True)
 
 
 def starts_with(texts: Datum, patterns: Datum) -> Datum:
     """Say which texts start with their pattern; null when one of them is null."""
-    if isinstance(patterns, pa.Scalar):
-        if not patterns.is_valid:
-            return scalar(None, pa.bool_())
-        return pc.starts_with(texts, pattern=patterns.as_py())
-    return _find(texts, patterns, anywhere=False)
+    return _matches(texts, patterns, pc.starts_with, anywhere=False)
+
+
+def _matches(
+    texts: Datum, patterns: Datum, kernel: Callable[..., Datum], *, anywhere: bool
+) -> Datum:
+    if not isinstance(patterns, pa.Scalar):
+        return _find(texts, patterns, anywhere=anywhere)
+    if not patterns.is_valid:
+        return scalar(None, pa.bool_())
+    return kernel(texts, pattern=patterns.as_py())
 
 
 class _Bytes(Struct, frozen=True):

@@ -16,7 +16,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.compute.arrays import as_numpy
 from omnigraph.errors import Violation
 from omnigraph.language import EdgeType
 from omnigraph.language.schema.arrow import table_schema
@@ -28,7 +27,7 @@ from omnigraph.merge.changes import (
     compared_columns,
     joined,
 )
-from omnigraph.merge.combine import OurRows, Sides, merged_rows, uris
+from omnigraph.merge.combine import OurRows, Sides, addresses_of, merged_rows, uris
 from omnigraph.merge.divided import FRESH, MergeContext, TablePlan, Type, marked
 from omnigraph.merge.rows import RowChanges, across, with_ids, without_ids
 from omnigraph.merge.three_way import RowConflict, Side, ids_to_merge
@@ -37,7 +36,7 @@ from omnigraph.pipeline.scratch import TaskContext, packed, unpacked
 from omnigraph.storage.bulk import WrittenFile, write_files
 from omnigraph.storage.change_parts import PLACES
 from omnigraph.storage.changes import changes_of
-from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID
+from omnigraph.storage.table_ref import ROW_ID
 from omnigraph.storage.tables import TableSnapshot
 from omnigraph.writes.delta import TableDelta, old_columns, old_schema
 from omnigraph.writes.rules import Violations
@@ -146,8 +145,8 @@ def _merged(task: BucketTask) -> MergedBucket:
     )
     check_wanted()
     bucket = MergedBucket(
-        replaced=_addresses(delta.changed_from),
-        removed=_addresses(delta.removed),
+        replaced=addresses_of(delta.changed_from),
+        removed=addresses_of(delta.removed),
         new=delta.new.num_rows,
         conflicts=merged.conflicts[:MOST_LISTED],
         conflict_count=len(merged.conflicts),
@@ -221,8 +220,3 @@ def _check(
 
 def _tables(site: TaskContext, paths: Sequence[str], none: pa.Table) -> pa.Table:
     return pa.concat_tables([none, *(unpacked(site.get(path, bytes)) for path in paths)])
-
-
-def _addresses(rows: pa.Table) -> Addresses:
-    addresses: Addresses = as_numpy(rows[ROW_ADDRESS]).astype(np.uint64, copy=False)
-    return addresses

@@ -151,7 +151,7 @@ class OurRows(Struct, frozen=True):
         """Rows that were looked up, of which nobody knows yet if they have changed."""
         same = np.zeros(rows.num_rows, bool)
         if sides.is_exact:
-            same = kept_places(sides.ours, sides.base, _addresses(rows))[1]
+            same = kept_places(sides.ours, sides.base, addresses_of(rows))[1]
         return OurRows(rows, places(ids, rows), same)
 
 
@@ -537,7 +537,8 @@ def _writable(
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _addresses(rows: pa.Table) -> npt.NDArray[np.uint64]:
+def addresses_of(rows: pa.Table) -> npt.NDArray[np.uint64]:
+    """Where rows are in their table."""
     addresses: npt.NDArray[np.uint64] = as_numpy(rows[ROW_ADDRESS]).astype(np.uint64, copy=False)
     return addresses
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from omnigraph.compute.arrays import as_arrow, as_numpy, rows_where
+from omnigraph.compute.arrays import as_arrow, as_numpy, one_array, rows_where
 from omnigraph.compute.equality import unequal
 
 Bools = npt.NDArray[np.bool_]
@@ -46,11 +46,11 @@ class RowChanges(Struct, frozen=True, dict=True):
     @cached_property
     def ids(self) -> pa.Array:
         """The ids of all rows after, and then of those that are only before, each once."""
-        after = _array(self.after["id"])
+        after = one_array(self.after["id"])
         gone = self._matches < 0
         if not gone.any():
             return after
-        return pa.concat_arrays([after, _array(self.before["id"]).filter(as_arrow(gone))])
+        return pa.concat_arrays([after, one_array(self.before["id"]).filter(as_arrow(gone))])
 
     @cached_property
     def places(self) -> tuple[Places, Places]:
@@ -67,7 +67,7 @@ class RowChanges(Struct, frozen=True, dict=True):
     def _matches(self) -> Places:
         if self.matches is not None:
             return self.matches
-        return places(_array(self.before["id"]), self.after)
+        return places(one_array(self.before["id"]), self.after)
 
     @property
     def is_empty(self) -> bool:
@@ -98,7 +98,7 @@ def without_ids(rows: pa.Table, ids: pa.Array) -> pa.Table:
 
 def places(ids: pa.Array, rows: pa.Table) -> Places:
     """Where the rows with some ids are among others; -1 where there is none."""
-    known = _array(rows["id"])
+    known = one_array(rows["id"])
     if ids.equals(known):
         return np.arange(len(ids))
     if not len(ids) or not len(known):
@@ -136,7 +136,7 @@ def net(
         columns: What is compared.
         keep: Ids of rows that stay in the changes even so.
     """
-    at = places(_array(before["id"]), after)
+    at = places(one_array(before["id"]), after)
     both = at >= 0
     if not both.any():
         return RowChanges(before, after, matches=at)
@@ -144,7 +144,7 @@ def net(
     differs = {name: unequal(taken(before[name], was), taken(after[name], now)) for name in columns}
     differing = np.any(list(differs.values()), axis=0) if differs else np.zeros(len(was), bool)
     if keep:
-        ids = _array(before["id"]).filter(as_arrow(both))
+        ids = one_array(before["id"]).filter(as_arrow(both))
         differing |= as_numpy(pc.is_in(ids, value_set=pa.array(list(keep), pa.utf8())))
     kept_before, kept_after = np.ones(before.num_rows, bool), np.ones(after.num_rows, bool)
     kept_before[both] = kept_after[now] = differing
@@ -190,10 +190,6 @@ def _scattered(values: Bools, at: Places, count: int) -> Bools:
     scattered = np.zeros(count, bool)
     scattered[at] = values
     return scattered
-
-
-def _array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if _is_chunked(column) else column
 
 
 def _is_chunked(column: pa.Array | pa.ChunkedArray) -> bool:

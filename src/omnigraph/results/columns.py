@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.compute.arrays import as_numpy
+from omnigraph.compute.arrays import as_numpy, one_array
 from omnigraph.language.query.compiled import ResultField
 from omnigraph.language.types import Scalar, ValueType
 
@@ -32,14 +32,10 @@ def portions(table: pa.Table, fields: Sequence[ResultField]) -> Iterator[list[pa
     """Return a table's columns, some rows at a time, so that the memory for texts is bounded."""
     if table.num_rows == 1:
         # It cannot be divided, so nobody has to know how large it is.
-        yield [_one_chunk(table.column(i)) for i in range(len(fields))]
+        yield [one_array(table.column(i)) for i in range(len(fields))]
         return
     for batch in slices(table):
         yield [batch.column(i) for i in range(len(fields))]
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def slices(table: pa.Table) -> Iterator[pa.RecordBatch]:

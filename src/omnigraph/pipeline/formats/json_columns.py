@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from omnigraph.compute.arrays import one_array
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.schema.catalog import EdgeType, NodeType, Property
 from omnigraph.language.types import INTEGER_BOUNDS, Scalar
@@ -181,7 +182,7 @@ class _Conversion:
         self._same: dict[str, Mask] = {}
 
     def columns(self) -> Columns:
-        outer = {name: _array(self._table[name]) for name in self._table.column_names}
+        outer = {name: one_array(self._table[name]) for name in self._table.column_names}
         data = outer
         if self._form is not Form.DATA:
             struct = outer["data"]
@@ -273,10 +274,6 @@ class _Conversion:
             self._starts = ends.astype(np.int64)
         places = [match.start() for match in pattern.finditer(self._chunk)]
         return np.searchsorted(self._starts, np.array(places, np.int64))
-
-
-def _array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _nulls(array: pa.Array) -> Mask:

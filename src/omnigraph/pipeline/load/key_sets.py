@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.compute.arrays import one_array
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.writes.rules.cardinality import is_bounded, source_keys
 from omnigraph.writes.rules.ends import end_keys, targets
@@ -88,7 +89,7 @@ def joined(key: KeySet, tables: list[pa.Table]) -> pa.Table:
 
 def buckets_of(texts: pa.ChunkedArray | pa.Array, buckets: int) -> Ints:
     """The bucket of each text, by its last bytes."""
-    array = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
+    array = one_array(texts)
     if buckets == 1 or not len(array):
         return np.zeros(len(array), np.int64)
     _, offsets_buffer, data_buffer = array.buffers()

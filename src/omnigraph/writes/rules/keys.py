@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
+from omnigraph.compute.arrays import one_array
 from omnigraph.compute.keys import one_zero
 from omnigraph.errors import Violation
 from omnigraph.language.types import STRING, ValueType
@@ -84,7 +85,7 @@ class WithoutIds:
 
     def __init__(self, lookup: Lookup, ids: pa.Array | pa.ChunkedArray | None) -> None:
         self._lookup = lookup
-        self._ids = None if ids is None or not len(ids) else _array(ids)
+        self._ids = None if ids is None or not len(ids) else one_array(ids)
 
     def find(
         self,
@@ -151,7 +152,7 @@ def without(texts: pa.Array, others: pa.Array | pa.ChunkedArray) -> pa.Array:
     """The texts that are not among others."""
     if not len(texts) or not len(others):
         return texts
-    return texts.filter(pc.invert(pc.is_in(texts, value_set=_array(others))))
+    return texts.filter(pc.invert(pc.is_in(texts, value_set=one_array(others))))
 
 
 def repeated_texts(keys: pa.Table) -> pa.Table:
@@ -228,7 +229,7 @@ def rows_at_fault(broken: Broken, texts: pa.Array, rows: Ints, part: int = 0) ->
         wanted = broken.keys["row"].to_numpy()[mine]
         order = np.argsort(wanted, kind="stable")
         return np.searchsorted(rows, wanted[order]), mine[order]
-    at = pc.index_in(texts, value_set=_array(broken.keys["text"]))
+    at = pc.index_in(texts, value_set=one_array(broken.keys["text"]))
     places = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))
     keys = at.drop_null().to_numpy().astype(np.int64)
     if broken.how == "every" or not len(keys):
@@ -278,7 +279,3 @@ def reason_of(reason: str, value: str, type: str, detail: dict[str, Any]) -> str
     other = detail.get("other")
     holder = f"another {type}" if other is None else show(other)
     return reason.format(value=value, other=holder, number=detail.get("number"))
-
-
-def _array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
