@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     )
     from omnigraph.maintenance.check import CheckResult, Problem
     from omnigraph.maintenance.cleanup import CleanedPlace, CleanupResult
+    from omnigraph.maintenance.optimize import OptimizedTable, OptimizeResult
     from omnigraph.merge.apply import MergeResult
     from omnigraph.merge.blame import BlamedProperty
     from omnigraph.merge.conflicts import Conflict, read_resolutions, write_resolutions
@@ -132,6 +133,8 @@ __all__ = [
     "NodeType",
     "NotFound",
     "OmnigraphError",
+    "OptimizeResult",
+    "OptimizedTable",
     "PolicyDenied",
     "PreconditionFailed",
     "Problem",
@@ -197,6 +200,7 @@ _HOMES = {
     "omnigraph.history.manifest": ("Commit", "PublishedTable", "TableIdentity"),
     "omnigraph.maintenance.check": ("CheckResult", "Problem"),
     "omnigraph.maintenance.cleanup": ("CleanedPlace", "CleanupResult"),
+    "omnigraph.maintenance.optimize": ("OptimizeResult", "OptimizedTable"),
     "omnigraph.merge.apply": ("MergeResult",),
     "omnigraph.merge.blame": ("BlamedProperty",),
     "omnigraph.merge.conflicts": ("Conflict", "read_resolutions", "write_resolutions"),

@@ -130,6 +130,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         query_seconds: How long a query may run.
         query_mib: How much memory a query may use, in MiB.
         cache_mib: How much is cached in memory, and on disk, in MiB.
+        maintenance_concurrency: How many parts of tables are compacted at a time.
         external_blobs: Prefixes of the URIs that Blob values may refer to.
         embed_provider: Who makes vectors of texts.
         embed_model: The model that makes them.
@@ -194,6 +195,12 @@ class Settings(Struct, frozen=True, kw_only=True):
         1024,
         _count,
         "How much an open graph caches in memory, of all kinds together, and in files, in MiB.",
+    )
+    maintenance_concurrency: int = _setting(
+        "OMNIGRAPH_MAINTENANCE_CONCURRENCY",
+        8,
+        _count,
+        "How many parts of tables `optimize` rewrites at a time; 0 is as 1.",
     )
     external_blobs: tuple[str, ...] = _setting(
         "OMNIGRAPH_EXTERNAL_BLOBS",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import lance
 import pytest
 from lance import LanceDataset, LanceOperation
 from lance.optimize import Compaction
 
-from tests.lance_facts.lance_tables import commit, covered, create, fork, ids, index, rows
+from tests.lance_facts.lance_tables import commit, covered, create, ids, index, rows
 
 
 def indexed(path):
@@ -29,11 +31,6 @@ def rewrite(table, first_id=None):
                 fragment.id, first_id = first_id, first_id + 1
         groups.append(LanceOperation.RewriteGroup(list(task.fragments), made))
     return groups
-
-
-def rewritten(old_id, new):
-    url, details = new.index_details
-    return LanceOperation.RewrittenIndex(old_id, new.uuid, url, details, new.index_version)
 
 
 # stage_compaction gives None.
@@ -67,7 +64,7 @@ def test_with_ids_for_new_fragments_indexes_of_row_ids_follow(tmp_path):
     assert ids(made, "n = 3") == ["r3"]
 
 
-# stage_compaction builds a BTREE again for this reason.
+# stage_compaction has new BTREE segments come with it for this reason.
 def test_a_btree_loses_rewritten_fragments_and_reads_stay_right(tmp_path):
     table = indexed(tmp_path / "t")
     made = commit(table, LanceOperation.Rewrite(rewrite(table, 2), []))
@@ -75,34 +72,31 @@ def test_a_btree_loses_rewritten_fragments_and_reads_stay_right(tmp_path):
     assert ids(made, "id = 'r3'") == ["r3"]
 
 
-# compaction._rebuild.
-def test_a_rewrite_takes_an_index_that_was_built_on_a_detached_version(tmp_path):
+# compaction._indices and indices_after.
+def test_an_index_of_rewritten_rows_is_built_before_they_are_committed(tmp_path):
     table = indexed(tmp_path / "t")
-    groups = rewrite(table, 2)
-    operation = LanceOperation.Rewrite(groups, [])
+    operation = LanceOperation.Rewrite(rewrite(table, 2), [])
     detached = LanceDataset.commit(table, operation, read_version=table.version, detached=True)
-    (old,) = [i for i in table.describe_indices() if i.name == "id_BTREE"]
     new = index(detached, "id", "BTREE")
-    replaced = rewritten(old.segments[0].uuid, new)
     (tmp_path / f"t/_versions/d{detached.version}.manifest").unlink()
-    made = commit(table, LanceOperation.Rewrite(groups, [replaced]))
+    made = commit(table, operation)
+    new = replace(new, dataset_version=made.version)
+    made = commit(made, LanceOperation.CreateIndex([new], []))
     assert covered(made, "id_BTREE") == {2}
     assert "id_BTREE" in made.scanner(filter="id = 'r3'").explain_plan()
     assert [ids(made, f"id = 'r{n}'") for n in (1, 2, 3, 4)] == [["r1"], ["r2"], ["r3"], ["r4"]]
 
 
-# compaction._rebuild leaves inherited segments alone for this reason.
-def test_a_rewritten_index_is_looked_for_where_the_inherited_one_was(tmp_path):
-    branch = fork(indexed(tmp_path / "t"), "b")
-    groups = rewrite(branch, 2)
-    operation = LanceOperation.Rewrite(groups, [])
-    detached = LanceDataset.commit(branch, operation, read_version=branch.version, detached=True)
-    (old,) = [i for i in branch.describe_indices() if i.name == "id_BTREE"]
-    new = index(detached, "id", "BTREE")
-    replaced = rewritten(old.segments[0].uuid, new)
-    made = commit(branch, LanceOperation.Rewrite(groups, [replaced]))
-    with pytest.raises(ValueError, match="Not found"):
-        ids(made, "id = 'r3'")
+# compaction.stage_compaction leaves room for the fragments of others.
+def test_a_rewrite_may_skip_fragment_ids(tmp_path):
+    table = create(tmp_path / "t", rows(1), rows(2))
+    groups = rewrite(table, 1000)
+    lance.write_dataset(rows(3), table.uri, mode="append")
+    made = commit(table, LanceOperation.Rewrite(groups, []))
+    assert [f.fragment_id for f in made.get_fragments()] == [2, 1000]
+    made = lance.write_dataset(rows(4), table.uri, mode="append")
+    assert [f.fragment_id for f in made.get_fragments()] == [2, 1000, 1001]
+    assert sorted(ids(made)) == ["r1", "r2", "r3", "r4"]
 
 
 # stage_compaction fixes fragment ids: a stale one must not be re-based over an append.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from omnigraph.errors import StorageError
+from omnigraph.errors import ReadSetConflict
+from omnigraph.storage.changes import LAST_UPDATED, changes_between
+from omnigraph.storage.rebase import rebased
 from omnigraph.storage.tables import NewColumn, TableRef
 from tests.storage.people import (
     INDICES,
@@ -20,22 +22,38 @@ from tests.storage.people import (
 )
 
 
+def stage(tables, ref, rows_per_fragment=100_000, build=None):
+    table = tables.open(ref)
+    tasks = tables.plan_compaction(table, rows_per_fragment=rows_per_fragment)
+    rewritten = [tables.rewrite(table, task) for task in tasks]
+    return tables.stage_compaction(table, rewritten, build)
+
+
 def compact(tables, ref, **options):
-    return commit(tables, tables.stage_compaction(tables.open(ref), **options))
+    """Compact a table, with all indexes that it has."""
+    names = {index.name for index in tables.open(ref).indices()}
+    specs = [spec for spec in INDICES if spec.name in names]
+
+    def build(compacted):
+        return tables.stage_indices(compacted, specs, extend=True)
+
+    staged = stage(tables, ref, build=build, **options)
+    made = commit(tables, staged)
+    return commit(tables, tables.indices_after(staged)) if len(staged.steps) > 1 else made
 
 
 def test_staging_moves_no_head_and_leaves_no_version_behind(tables, place, tmp_path):
     commit(tables, tables.stage_indices(tables.open(place), INDICES))
     head = tables.head(place)
     files = set(tmp_path.rglob("*.manifest"))
-    assert tables.stage_compaction(tables.open(place)) is not None
+    assert stage(tables, place, build=lambda t: tables.stage_indices(t, INDICES)) is not None
     assert tables.head(place) == head
     assert set(tmp_path.rglob("*.manifest")) == files
 
 
 def test_content_and_row_ids_stay(tables, one_row_gone):
     before, head = content(tables, one_row_gone), tables.head(one_row_gone)
-    staged = tables.stage_compaction(tables.open(one_row_gone))
+    staged = stage(tables, one_row_gone)
     made = commit(tables, staged)
     assert (made.version, made.rows) == (head + 1, 399)
     assert [v.transaction_id for v in tables.versions_after(one_row_gone, head)] == [
@@ -47,12 +65,12 @@ def test_content_and_row_ids_stay(tables, one_row_gone):
 
 def test_a_table_that_is_compact_has_nothing_to_do(tables, place):
     compact(tables, place)
-    assert tables.stage_compaction(tables.open(place)) is None
+    assert stage(tables, place) is None
 
 
 def test_an_empty_table_has_nothing_to_do(tables):
     tables.create("t", SCHEMA)
-    assert tables.stage_compaction(tables.open(TableRef("t"))) is None
+    assert stage(tables, TableRef("t")) is None
 
 
 def test_fragments_have_the_size_that_is_asked_for(tables, place):
@@ -88,20 +106,16 @@ def test_an_index_in_several_segments_stays_in_use(tables, place):
         append(tables, place, first, first + 10)
     commit(tables, tables.stage_indices(tables.open(place), INDICES, extend=True))
     compact(tables, place)
-    assert {(i.segments, i.uncovered) for i in tables.open(place).indices()} == {(2, 0)}
+    assert {i.uncovered for i in tables.open(place).indices()} == {0}
     assert [tables.open(place).count(f"id = 'p{n}'") for n in (5, 505, 515)] == [1, 1, 1]
     assert tables.open(place).search("bio", "fox").num_rows == 420
 
 
-def test_an_inherited_btree_lags_on_a_fork_and_can_be_extended(tables, place):
+def test_inherited_indexes_stay_in_use_on_a_fork(tables, place):
     commit(tables, tables.stage_indices(tables.open(place), INDICES))
     tables.create_branch(place, tables.head(place), "other")
     other = TableRef(place.path, "other")
     compact(tables, other)
-    uncovered = {i.name: i.uncovered for i in tables.open(other).indices()}
-    assert uncovered == {spec.name: int(spec.kind == "btree") for spec in INDICES}
-    assert tables.open(other).count("id = 'p7'") == 1
-    commit(tables, tables.stage_indices(tables.open(other), INDICES, extend=True))
     assert {(i.segments, i.uncovered) for i in tables.open(other).indices()} == {(1, 0)}
     assert "id_btree" in plan(tables, other, "id = 'p7'")
     assert tables.open(other).count("id = 'p7'") == 1
@@ -142,12 +156,59 @@ def test_fragment_ids_that_were_in_use_are_not_used_again(tables, place):
     assert min(tables.open(place).fragment_ids) > used
 
 
-def test_a_stale_compaction_is_refused(tables, place):
-    staged = tables.stage_compaction(tables.open(place))
+def test_it_goes_on_top_of_new_rows_with_its_indexes(tables, place):
+    commit(tables, tables.stage_indices(tables.open(place), INDICES))
+    old = tables.open(place)
+    staged = stage(tables, place, build=lambda t: tables.stage_indices(t, INDICES, extend=True))
     append(tables, place, 500, 510)
-    with pytest.raises(StorageError, match="two fragments"):
-        commit(tables, staged)
-    assert tables.open(place).count() == 410
+    later = rebased(staged, old, tables.open(place))
+    commit(tables, later)
+    commit(tables, tables.indices_after(later))
+    assert {i.uncovered for i in tables.open(place).indices()} == {1}
+    assert [tables.open(place).count(f"id = 'p{n}'") for n in (5, 505)] == [1, 1]
+    assert tables.open(place).search("bio", "fox").num_rows == 410
+
+
+def test_it_leaves_alone_what_others_have_changed_meanwhile(tables, place):
+    commit(tables, tables.stage_indices(tables.open(place), INDICES))
+    old = tables.open(place)
+    build = lambda t: tables.stage_indices(t, INDICES, extend=True)  # noqa: E731
+    staged = stage(tables, place, rows_per_fragment=200, build=build)
+    commit(tables, tables.stage_delete(tables.open(place), "id = 'p5'"))
+    changed = tables.open(place)
+    later = rebased(staged, old, changed)
+    assert later.steps == ("compaction",)
+    commit(tables, later)
+    compacted = tables.open(place)
+    assert 1 < len(compacted.fragment_ids) < len(changed.fragment_ids)
+    assert compacted.count() == 399
+    assert [compacted.count(f"id = 'p{n}'") for n in range(0, 400, 9)] == [1] * 45
+    assert compacted.count("id = 'p5'") == 0
+
+
+def test_nothing_is_left_of_it_when_others_have_changed_everything(tables, place):
+    old = tables.open(place)
+    staged = stage(tables, place)
+    commit(tables, tables.stage_delete(tables.open(place), "id = 'p5'"))
+    with pytest.raises(ReadSetConflict):
+        rebased(staged, old, tables.open(place))
+
+
+def test_many_versions_of_rows_are_told_in_few_bytes(tables):
+    tables.create("t", SCHEMA)
+    ref = TableRef("t")
+    for number in range(400):
+        append(tables, ref, number, number + 1)
+    before = tables.open(ref)
+    seen = before.read(["id", LAST_UPDATED], places=True)
+    compact(tables, ref)
+    after = tables.open(ref)
+    now = after.read(["id", LAST_UPDATED], places=True)
+    assert len(set(now[LAST_UPDATED].to_pylist())) <= 64
+    was = dict(zip(seen["id"].to_pylist(), seen[LAST_UPDATED].to_pylist(), strict=True))
+    newer = dict(zip(now["id"].to_pylist(), now[LAST_UPDATED].to_pylist(), strict=True))
+    assert all(was[id] <= newer[id] <= before.version for id in was)
+    assert changes_between(before, after, ["id"]).after.num_rows == 0
 
 
 def test_a_compaction_can_be_undone(tables, place):

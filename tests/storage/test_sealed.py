@@ -35,6 +35,7 @@ ALLOWED = {
     ("ledger.py", "Ledger.create", "write_dataset"),
     ("ledger.py", "Ledger.publish", "execute"),
     ("ledger.py", "Ledger.prune", "commit"),
+    ("ledger.py", "Ledger.compact", "commit"),
     ("ledger.py", "Ledger._replace", "commit"),
     ("ledger.py", "Ledger.set_metadata", "update_schema_metadata"),
     ("ledger.py", "Ledger.set_key", "update_field_metadata"),
@@ -46,9 +47,9 @@ ALLOWED = {
     ("columns.py", "_changed", "add_columns"),
     ("columns.py", "_alter", "alter_columns"),
     # Writes files of a fragment, and a version outside of the history (checked below).
-    ("compaction.py", "stage_compaction", "execute"),
-    ("tiers.py", "stage_tier_merge", "execute"),
-    ("compaction.py", "_rebuild", "commit"),
+    ("compaction.py", "rewrite", "execute"),
+    ("tiers.py", "put_together", "execute"),
+    ("compaction.py", "_indices", "commit"),
     # A branch of a table is deleted, which moves no HEAD.
     ("tables.py", "_delete_listed", "delete"),
     ("ledger.py", "Ledger.delete_branch", "delete"),

@@ -46,6 +46,7 @@ VERBS = {
     "tag": ("omnigraph.cli.tag:tag", "Give commits lasting names."),
     "blob": ("omnigraph.cli.blob:blob", "Read the values of Blob properties."),
     "check": ("omnigraph.cli.check:check", "Check that a graph is whole."),
+    "optimize": ("omnigraph.cli.optimize:optimize", "Make a branch fast to read."),
     "cleanup": ("omnigraph.cli.cleanup:cleanup", "Remove what failed and killed writes have left."),
     "recovery": ("omnigraph.cli.recovery:recovery", "See what became of interrupted writes."),
     "lint": ("omnigraph.cli.lint:lint", "Check a schema and the queries written for it."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.arguments import checks_arguments
 from omnigraph.graph.open_graph import OpenGraph
@@ -12,6 +12,7 @@ from omnigraph.history.manifest import MAIN, Commit
 if TYPE_CHECKING:
     from omnigraph.maintenance.check import CheckResult
     from omnigraph.maintenance.cleanup import CleanupResult
+    from omnigraph.maintenance.optimize import OptimizeResult
     from omnigraph.pipeline.engine import Progress
     from omnigraph.writes.audit import Recovery
     from omnigraph.writes.request import WriteResult
@@ -48,6 +49,55 @@ class Maintenance(OpenGraph):
         repository = self._writable()
         repository.history.check_branch(branch)
         return ensure_indices(repository, branch, actor=actor)
+
+    def optimize(
+        self,
+        branch: str = MAIN,
+        *,
+        engine: Literal["auto", "local", "spark"] = "auto",
+        master: str | None = None,
+        spark: Any = None,
+        progress: Progress | None = None,
+        actor: str | None = None,
+    ) -> OptimizeResult:
+        """Make a branch fast to read: put small fragments together, and complete its indexes.
+
+        It is one commit, which changes no row; others write meanwhile. Fragments with many deleted
+        rows are written anew, too. No version is removed: that is what `cleanup` is for.
+
+        Args:
+            branch: Whose tables; those that it has not written to belong to another one.
+            engine: Where large tables are rewritten: `local` is this process, `spark` is Spark;
+                `auto` takes the faster one.
+            master: Where Spark runs, such as `local[*]` or `spark://host:7077`.
+            spark: A session of your own.
+            progress: Is told how far it is.
+            actor: Who does it.
+
+        Returns:
+            What became of each table. A table to which another program has written is skipped.
+
+        Raises:
+            RecoveryRequired: An interrupted write needs a person first.
+
+        Example:
+            >>> g.optimize().tables[0].fragments_removed
+            12
+        """
+        from omnigraph.maintenance.optimize import optimize
+        from omnigraph.pipeline.engine import Silent
+        from omnigraph.pipeline.where import Where
+
+        repository = self._writable()
+        repository.history.check_branch(branch)
+        return optimize(
+            repository,
+            branch,
+            where=Where(engine, master, spark),
+            settings=self._settings,
+            progress=progress or Silent(),
+            actor=actor,
+        )
 
     def _index_after(
         self, branch: str, commit: str, actor: str | None, progress: Progress

@@ -168,6 +168,18 @@ class History(CommitReader):
         if version == base.ledger.version + 1:
             self._extend_lineage(base, (), version)
 
+    def compact(self, branch: str) -> bool:
+        """Put small parts of a branch's manifest together. The caller holds the effect lock.
+
+        Returns:
+            False when there was nothing to do.
+        """
+        base = self.read(branch)
+        version = self._ledger.compact(base.ledger)
+        if version == base.ledger.version + 1:
+            self._extend_lineage(base, (), version)
+        return version is not None
+
     def drop_archived(self, ids: Sequence[str]) -> None:
         """Remove rows from the archive. The caller holds the effect lock."""
         for start in range(0, len(ids), _DROPPED_ROWS):

@@ -219,6 +219,9 @@ class Feed:
         limit: int,
     ) -> CommitChanges:
         """The changes of a commit, from a place on, and no more than a number of them."""
+        if commit.touched == "" and not commit.deleted:
+            # It has compacted tables or built indexes: all of their rows would have to be compared.
+            return CommitChanges(commit, (), True)
         try:
             old, new = states_around(self._repository, commit, seen.name)
         except NotFound as error:

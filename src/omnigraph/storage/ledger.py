@@ -37,7 +37,7 @@ from omnigraph.storage.table_ref import (
     fragment_of,
 )
 from omnigraph.storage.tables import FILE_FORMAT, clear_fork, table_errors
-from omnigraph.storage.tiers import stage_tier_merge, with_merge
+from omnigraph.storage.tiers import put_together, stage_tier_merge, with_merge
 
 _KEY = "object_id"
 _CONFLICTS = ("Too many concurrent writers", "concurrent transaction", "conflict")
@@ -45,6 +45,8 @@ _READ_ATTEMPTS = 5
 #: The newest rows are written anew by every publish until they are so many. That is cheaper than a
 #: fragment for each, to be merged with others later.
 _TAIL_ROWS = 64
+#: A compaction puts fragments together that have so many rows.
+_COMPACT_ROWS = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +328,39 @@ class Ledger:
             dataset.delete(obsolete, conflict_retries=0)
             drop_versions(self._objects, self._ref(base.branch), dataset, keep_versions)
         return self._as_version(base.branch, dataset, base.head, base.place)
+
+    def compact(self, base: LedgerVersion) -> int | None:
+        """Put small fragments together; returns the new version, or None if there are none.
+
+        The one that publishers write anew is left alone.
+
+        Args:
+            base: The newest version.
+
+        Raises:
+            ReadSetConflict: Another one was published meanwhile.
+        """
+        tail = None if base.place is None else fragment_of(base.place)
+        with self._errors():
+            dataset = at_home(self._ref(base.branch), base._dataset, base.version)
+            sources: list[Any] = []
+            for fragment in (f.metadata for f in dataset.get_fragments()):
+                rows = fragment.num_rows + sum(source.num_rows for source in sources)
+                if fragment.id != tail and rows <= _COMPACT_ROWS:
+                    sources.append(fragment)
+            if len(sources) < 2:
+                return None
+            merge = put_together(dataset, base.branch, sources)
+            operation = LanceOperation.Update(
+                removed_fragment_ids=merge.absorbed,
+                updated_fragments=[merge.merged],
+                update_mode="rewrite_rows",
+            )
+            transaction = Transaction(read_version=base.version, operation=operation)
+            try:
+                return int(LanceDataset.commit(dataset, transaction, max_retries=0).version)
+            except CommitConflictError as error:
+                raise _overtaken() from error
 
     # --- branches ---
 

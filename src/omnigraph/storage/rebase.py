@@ -7,7 +7,6 @@ may have changed, because fragments were merged or lost other rows.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ from lance import LanceOperation
 from omnigraph.compute.arrays import as_numpy
 from omnigraph.errors import ReadSetConflict
 from omnigraph.storage.changes import relocated
+from omnigraph.storage.compaction import covered, segments, surviving, unchanged
 from omnigraph.storage.patch import replacing, without
 from omnigraph.storage.snapshot import TableSnapshot, table_errors
 from omnigraph.storage.staged import StagedWrite
@@ -40,7 +40,8 @@ def rebased(
 
     Raises:
         ReadSetConflict: It does not fit there: a row that it replaces is gone, a fragment that it
-            indexes is another one now, or it depends on the table as a whole.
+            indexes is another one now, all fragments that it compacts are, or it depends on the
+            table as a whole.
     """
     moved = replace(write, read_version=new.version, ref=new.ref, _dataset=new._dataset)
     match write.kind:
@@ -52,6 +53,8 @@ def rebased(
             return moved
         case "indices" if _indices_fit(write, old, new):
             return moved
+        case "compaction" if (left := surviving(moved, old, new)) is not None:
+            return left
     raise _conflict(write)
 
 
@@ -94,22 +97,8 @@ def _addresses_of(table: TableSnapshot, ids: pa.Array) -> Addresses:
 def _indices_fit(write: StagedWrite, old: TableSnapshot, new: TableSnapshot) -> bool:
     """True when nobody else changed the indexes, or what the new ones cover."""
     with table_errors(new.ref):
-        same = _segments(old) == _segments(new)
-    return same and _covered(write._operation) <= _unchanged(old, new)
-
-
-def _segments(table: TableSnapshot) -> set[str]:
-    indices = table._dataset.describe_indices()
-    return {segment.uuid for index in indices for segment in index.segments}
-
-
-def _covered(operation: Any) -> set[int]:
-    return {id for index in operation.new_indices for id in index.fragment_ids}
-
-
-def _unchanged(old: TableSnapshot, new: TableSnapshot) -> set[int]:
-    now = new.fragments()
-    return {fragment.id for name, fragment in old.fragments().items() if name in now}
+        same = segments(old) == segments(new)
+    return same and covered(write._operation) <= unchanged(old, new)
 
 
 def _conflict(write: StagedWrite) -> ReadSetConflict:

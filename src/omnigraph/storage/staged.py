@@ -45,6 +45,13 @@ class StagedWrite:
     _added: pa.Table | None = None
     #: The addresses of rows that are replaced or deleted.
     _addresses: npt.NDArray[np.uint64] | None = None
+    #: What makes one more version, on top of this one: the indexes that come with a compaction.
+    _then: Any = None
+
+    @property
+    def steps(self) -> tuple[Kind, ...]:
+        """What each of the versions that it makes is."""
+        return (self.kind,) if self._then is None else (self.kind, "indices")
 
 
 def staged(
@@ -96,7 +103,8 @@ def staged_files(write: StagedWrite) -> list[str]:
             indices = [index.uuid for index in op.new_indices]
         case LanceOperation.Rewrite() as op:
             new = [fragment for group in op.groups for fragment in group.new_fragments]
-            indices = [index.new_id for index in op.rewritten_indices]
+            if write._then is not None:
+                indices = [index.uuid for index in write._then.new_indices]
     files = [f"{folder}/_indices/{uuid}" for uuid in indices]
     files += [f"{folder}/data/{f._path}" for one in new for f in one.files if f.base_id is None]
     for fragment in (*new, *updated):

@@ -24,7 +24,13 @@ from omnigraph.errors import NotFound, ReadSetConflict
 from omnigraph.storage.branch_files import branch_details
 from omnigraph.storage.cache_budget import CacheBudget
 from omnigraph.storage.columns import NewColumn, stage_schema
-from omnigraph.storage.compaction import stage_compaction
+from omnigraph.storage.compaction import (
+    BuildIndices,
+    indices_after,
+    plan,
+    rewrite,
+    stage_compaction,
+)
 from omnigraph.storage.datasets import open_dataset, settled
 from omnigraph.storage.forks import use_storage
 from omnigraph.storage.ids import FragmentIds, IdCache
@@ -315,16 +321,39 @@ class Tables:
         """Stage a change of columns; see `columns.stage_schema`."""
         return stage_schema(snapshot, adds=adds, drops=drops, renames=renames)
 
-    def stage_compaction(
+    def plan_compaction(
         self, snapshot: TableSnapshot, *, rows_per_fragment: int = ROWS_PER_FRAGMENT
+    ) -> list[str]:
+        """Which small fragments, and deleted rows, to rewrite; see `compaction.plan`."""
+        return plan(snapshot, rows_per_fragment)
+
+    def rewrite(self, snapshot: TableSnapshot, task: str) -> str:
+        """Write the fragments that a task of a compaction asks for; see `compaction.rewrite`."""
+        return rewrite(snapshot, task)
+
+    def stage_compaction(
+        self,
+        snapshot: TableSnapshot,
+        rewritten: Sequence[str] | None = None,
+        build: BuildIndices | None = None,
     ) -> StagedWrite | None:
-        """Stage rewriting small fragments and deleted rows; see `compaction.stage_compaction`."""
+        """Stage what was rewritten, with its indexes; see `compaction.stage_compaction`.
+
+        Without it, everything that `plan_compaction` finds is rewritten here.
+        """
         folder = snapshot.ref.folder
+        if rewritten is None:
+            tasks = self.plan_compaction(snapshot)
+            rewritten = [self.rewrite(snapshot, task) for task in tasks]
 
         def forget(version: int) -> None:
             self._objects.delete(f"{folder}/_versions/d{version}.manifest")
 
-        return stage_compaction(snapshot, rows_per_fragment=rows_per_fragment, forget=forget)
+        return stage_compaction(snapshot, rewritten, forget=forget, build=build)
+
+    def indices_after(self, write: StagedWrite) -> StagedWrite:
+        """The second step of a compaction with indexes, once the first is committed."""
+        return indices_after(write, self.open(write.ref, write.read_version + 1))
 
     # --- committing ---
 

@@ -91,8 +91,13 @@ def stage_tier_merge(
     if sources and (columns := _blob_columns(dataset)):
         newest = sorted((f for f in loose if _is_small(f)), key=_id)[-MOST_FRAGMENTS:]
         sources = due(newest, _bytes_beside(dataset, newest, columns))
-    if not sources:
-        return None
+    return put_together(dataset, branch, sources) if sources else None
+
+
+def put_together(
+    dataset: LanceDataset, branch: str | None, sources: Sequence[FragmentMetadata]
+) -> TierMerge:
+    """Write one fragment that replaces several: no index may cover one of them."""
     task = {
         "task": {"fragments": [source.to_json() for source in sources]},
         "read_version": dataset.version,

@@ -273,7 +273,7 @@ def _arm(repository: Repository, now: BranchState, jobs: Sequence[_Job]) -> Side
     for job, commit_id in zip(jobs, commit_ids, strict=True):
         tables = []
         for item in job.prepared.tables:
-            for kind in (*(["room"] if item.makes_room else []), item.change.kind):
+            for kind in item.steps:
                 id = transaction_id(operation_id, number)
                 expected = versions.get(item.ref, item.table.version)
                 versions[item.ref] = expected + 1
@@ -344,14 +344,17 @@ def _effects(
                 room = repository.tables.stage_room(staged)
                 done.append(_commit_table(repository, lock, room, next(notes)))
                 staged = repository.tables.in_room(staged)
-            committed = _commit_table(repository, lock, staged, next(notes))
-            done.append(committed)
+            for step in _steps(repository, staged):
+                committed = _commit_table(repository, lock, step, next(notes))
+                done.append(committed)
             landed[-1].append(staged)
             newest[item.ref] = as_published(committed)
             if item.change.footprint is not None:
                 ids = tuple(set(_ids(item.change.footprint)))
-                version = newest[item.ref].version
-                touched.append(Touched(item.ref.path, item.ref.branch, version, ids))
+                touched += [
+                    Touched(item.ref.path, item.ref.branch, version, ids)
+                    for version in range(staged.read_version + 1, newest[item.ref].version + 1)
+                ]
         confirmed.append(structs.replace(planned, tables=tuple(done)))
         published.append([newest[item.ref] for item in job.prepared.tables])
     sidecar = sidecar.confirmed(tuple(confirmed))
@@ -367,6 +370,13 @@ def _effects(
     repository.history.publish(now, commits, newest.values(), touched)
     failpoints.hit("write.published")
     return commits
+
+
+def _steps(repository: Repository, staged: StagedWrite) -> Iterator[StagedWrite]:
+    """The versions that a staged write makes, each of them once the one before is committed."""
+    yield staged
+    if len(staged.steps) > 1:
+        yield repository.tables.indices_after(staged)
 
 
 def _with_notes(

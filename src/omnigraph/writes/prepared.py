@@ -7,6 +7,7 @@ checked against what it has read, and its staged rows are put on top of the newe
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -63,6 +64,14 @@ class PreparedTable:
         return planned.replaced > MANY_ROWS or (
             planned.replaced > 0 and needs_room(written, self.table.rows)
         )
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """What each of the versions is that the table gets; the last one is published."""
+        kind = self.change.kind
+        if self.makes_room:
+            return ("room", kind)
+        return (kind,) if self.staged is None else (kind, *self.staged.steps[1:])
 
     @property
     def outcome(self) -> TableOutcome:
@@ -155,13 +164,37 @@ def caught_up(
         _refuse_merges(repository, prepared.base, now)
     try:
         anew = recheck(repository, prepared.reads, prepared.base, now)
-        tables = tuple(
-            _rebased(repository, item, now, anew.get(item.table.name)) for item in prepared.tables
-        )
+        tables = _all_rebased(repository, request, prepared.tables, now, anew)
     except ReadSetConflict as conflict:
         raise Stale(conflict) from None
     failpoints.hit("write.rechecked")
     return Prepared(now, prepared.reads, tables)
+
+
+def _all_rebased(
+    repository: Repository,
+    request: WriteRequest,
+    items: Sequence[PreparedTable],
+    now: BranchState,
+    anew: Mapping[str, pa.Array],
+) -> tuple[PreparedTable, ...]:
+    """The tables of a write on a later state; without those that do not fit, if it may omit some.
+
+    Raises:
+        ReadSetConflict: A table does not fit, or none does.
+    """
+    tables: list[PreparedTable] = []
+    conflict: ReadSetConflict | None = None
+    for item in items:
+        try:
+            tables.append(_rebased(repository, item, now, anew.get(item.table.name)))
+        except ReadSetConflict as error:
+            if not request.may_omit:
+                raise
+            conflict = error
+    if conflict is not None and not tables:
+        raise conflict
+    return tuple(tables)
 
 
 def _refuse_merges(repository: Repository, base: BranchState, now: BranchState) -> None:

@@ -64,6 +64,8 @@ class WriteRequest:
         is_long: It takes seconds to prepare.
         merged: The commit that is merged, which becomes the second parent of the new one. There is
             a commit even if no table changes.
+        may_omit: Tables that others have changed, so that what is staged for them does not fit any
+            more, are left out; the answer says which tables were written.
     """
 
     branch: str
@@ -74,6 +76,7 @@ class WriteRequest:
     request_digest: str | None = None
     is_long: bool = False
     merged: str | None = None
+    may_omit: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,67 @@
+"""Graphs that were written a row at a time, for tests of what looks after them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from omnigraph import failpoints
+from omnigraph.graph import Graph, init, open
+from omnigraph.storage.tables import TableSnapshot
+
+SCHEMA = """
+node Person { name: String @key  age: I32? @index  bio: String? @index }
+node City { name: String @key }
+edge Knows: Person -> Person { since: I32? }
+"""
+INSERT = """query add($name: String, $age: I32) {
+  insert Person { name: $name, age: $age, bio: "likes graphs" }
+}"""
+CONNECT = """query connect($from: String, $to: String, $since: I32) {
+  insert Knows { from: $from, to: $to, since: $since }
+}"""
+
+
+def add(graph: Graph, name: str, age: int, branch: str = "main") -> None:
+    graph.mutate(INSERT, params={"name": name, "age": age}, branch=branch)
+
+
+def one_by_one(place: Path | str, count: int = 12) -> Graph:
+    """A graph with people who came one by one, of whom some have gone or changed since."""
+    graph = init(place, SCHEMA)
+    for number in range(count):
+        add(graph, f"p{number}", number)
+    for number in range(1, count, 2):
+        params = {"from": f"p{number}", "to": f"p{number - 1}", "since": number}
+        graph.mutate(CONNECT, params=params)
+    graph.mutate('query gone() { delete Person where name = "p2" }')
+    graph.mutate("query older() { update Person set { age: age + 100 } where age < 4 }")
+    return graph
+
+
+def rows(graph: Graph, branch: str = "main", commit: str | None = None) -> dict[str, Any]:
+    """Everything on a branch, in a form that can be compared."""
+    state = graph.snapshot(branch) if commit is None else graph.snapshot(commit=commit)
+    return {
+        table.name: sorted(json.dumps(row) for row in state.read(table.name).to_pylist())
+        for table in state.tables
+    }
+
+
+def table_of(graph: Graph, name: str, branch: str = "main") -> TableSnapshot:
+    """The published version of a table."""
+    (table,) = [t for t in graph.snapshot(branch).tables if t.name == name]
+    return graph._repository.tables.open(table.ref, table.version)
+
+
+def folder_of(graph: Graph, name: str) -> Path:
+    """Where a table is."""
+    (table,) = [t for t in graph.snapshot().tables if t.name == name]
+    return Path(graph.location) / table.path
+
+
+def optimize_with(place: str, point: str, skip: int) -> None:
+    """What a child does: optimize, and die on the way."""
+    with open(place) as graph, failpoints.active(point, "kill", skip=skip):
+        graph.optimize(actor="child")
