@@ -44,10 +44,10 @@ NOTHING: set[str] = set()
 TAKES: dict[str, set[str]] = {
     **dict.fromkeys(
         [
-            "actor", "base", "branch", "commit", "cursor", "engine", "format", "granularity", "id",
-            "idempotency_key", "if_commit", "into", "kind", "master", "message", "mode", "name",
-            "onto", "path", "prefer", "property", "source", "start", "text", "type", "where",
-            "place", "rejects", "schema", "target", "resolutions",
+            "actor", "backup", "base", "branch", "commit", "cursor", "engine", "format",
+            "granularity", "id", "idempotency_key", "if_commit", "into", "kind", "master",
+            "message", "mode", "name", "onto", "path", "prefer", "property", "since", "source",
+            "start", "text", "type", "where", "place", "rejects", "schema", "target", "resolutions",
         ],
         TEXT,
     ),
@@ -64,8 +64,8 @@ TAKES: dict[str, set[str]] = {
     **dict.fromkeys(["a", "b", "ref"], REF),
     **dict.fromkeys(
         [
-            "batches", "columns", "kinds", "leftovers_older_than", "ops", "params", "progress",
-            "range", "settings", "snapshot", "spark", "stream", "types",
+            "batches", "branches", "columns", "kinds", "leftovers_older_than", "ops", "params",
+            "progress", "range", "settings", "snapshot", "spark", "stream", "types",
         ],
         NOTHING,
     ),
@@ -100,6 +100,10 @@ NEEDS: dict[str, dict[str, Any]] = {
     "write": {"format": "csv", "stream": None},
     "init": {"place": "nowhere/graph.omni", "schema": SCHEMA},
     "open": {"place": "nowhere/graph.omni"},
+    "backup": {"target": "nowhere/backups", "since": "v1"},
+    "restore": {"source": "nowhere/backups", "place": "nowhere/graph.omni"},
+    "list_backups": {"source": "nowhere/backups"},
+    "verify_backups": {"source": "nowhere/backups"},
 }
 HOLDERS: dict[str, type] = {
     kind.__name__: kind for kind in (Graph, Branch, Branches, Tags, GraphAt, Snapshot, QueryResult)
@@ -107,7 +111,7 @@ HOLDERS: dict[str, type] = {
 
 
 def calls() -> Iterator[tuple[str, str, Callable[..., Any]]]:
-    for name in ("init", "open"):
+    for name in ("init", "open", "restore", "list_backups", "verify_backups"):
         yield "omnigraph", name, getattr(omnigraph, name)
     for holder, kind in HOLDERS.items():
         for name, value in inspect.getmembers(kind, inspect.isfunction):

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from omnigraph.graph import Graph, init, open
     from omnigraph.graph.at import GraphAt
+    from omnigraph.graph.backups import list_backups, restore, verify_backups
     from omnigraph.graph.blob_values import BlobStat
     from omnigraph.graph.branch import Branch
     from omnigraph.graph.refs import Branches, Tags
@@ -68,9 +69,12 @@ if TYPE_CHECKING:
         plan_schema,
         print_schema,
     )
+    from omnigraph.maintenance.backup import BackupResult
+    from omnigraph.maintenance.backup_target import BackupInfo
     from omnigraph.maintenance.check import CheckResult, Problem
     from omnigraph.maintenance.cleanup import CleanedPlace, CleanupResult
     from omnigraph.maintenance.optimize import OptimizedTable, OptimizeResult
+    from omnigraph.maintenance.restore import RestoreResult, VerifyResult
     from omnigraph.merge.apply import MergeResult
     from omnigraph.merge.blame import BlamedProperty
     from omnigraph.merge.conflicts import Conflict, read_resolutions, write_resolutions
@@ -92,6 +96,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AlreadyExists",
+    "BackupInfo",
+    "BackupResult",
     "Baseline",
     "BlamedProperty",
     "BlobStat",
@@ -150,6 +156,7 @@ __all__ = [
     "Recovery",
     "RecoveryRequired",
     "ResourceLimit",
+    "RestoreResult",
     "ResultField",
     "Scalar",
     "SchemaError",
@@ -167,6 +174,7 @@ __all__ = [
     "UsageError",
     "ValidationError",
     "ValueType",
+    "VerifyResult",
     "Violation",
     "WriteResult",
     "__version__",
@@ -179,11 +187,14 @@ __all__ = [
     "format_schema",
     "init",
     "lint",
+    "list_backups",
     "open",
     "plan_schema",
     "print_schema",
     "read_resolutions",
     "register_spark",
+    "restore",
+    "verify_backups",
     "write_resolutions",
 ]
 
@@ -192,15 +203,19 @@ _HOMES = {
     "omnigraph.diagnostics": ("Diagnostic",),
     "omnigraph.graph": ("Graph", "init", "open"),
     "omnigraph.graph.at": ("GraphAt",),
+    "omnigraph.graph.backups": ("list_backups", "restore", "verify_backups"),
     "omnigraph.graph.blob_values": ("BlobStat",),
     "omnigraph.graph.branch": ("Branch",),
     "omnigraph.graph.refs": ("Branches", "Tags"),
     "omnigraph.graph.snapshots": ("Snapshot",),
     "omnigraph.history.branch_state": ("BranchInfo",),
     "omnigraph.history.manifest": ("Commit", "PublishedTable", "TableIdentity"),
+    "omnigraph.maintenance.backup": ("BackupResult",),
+    "omnigraph.maintenance.backup_target": ("BackupInfo",),
     "omnigraph.maintenance.check": ("CheckResult", "Problem"),
     "omnigraph.maintenance.cleanup": ("CleanedPlace", "CleanupResult"),
     "omnigraph.maintenance.optimize": ("OptimizeResult", "OptimizedTable"),
+    "omnigraph.maintenance.restore": ("RestoreResult", "VerifyResult"),
     "omnigraph.merge.apply": ("MergeResult",),
     "omnigraph.merge.blame": ("BlamedProperty",),
     "omnigraph.merge.conflicts": ("Conflict", "read_resolutions", "write_resolutions"),

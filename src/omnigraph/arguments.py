@@ -121,9 +121,9 @@ _ANY = Kind("anything", lambda _: True)
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(
         [
-            "base", "branch", "commit", "cursor", "engine", "format", "granularity", "id",
+            "backup", "base", "branch", "commit", "cursor", "engine", "format", "granularity", "id",
             "if_commit", "into", "kind", "master", "mode", "name", "onto", "prefer", "property",
-            "source", "start", "type", "where",
+            "since", "source", "start", "type", "where",
         ],
         _TEXT,
     ),
@@ -140,6 +140,7 @@ _KINDS: dict[str, Kind] = {
     **dict.fromkeys(["kinds", "ops", "types"], _FILTER),
     **dict.fromkeys(["place", "rejects"], _PATH),
     **dict.fromkeys(["a", "b", "batches", "ref", "snapshot"], _ANY),
+    "branches": _NAMES,
     "columns": _NAMES,
     "leftovers_older_than": _DURATION,
     "memory_limit": _MIB,
@@ -153,6 +154,7 @@ _KINDS: dict[str, Kind] = {
     "stream": _STREAM,
     "target": _TARGET,
     "time_limit": _SECONDS,
+    "backup.target": _PATH,
     "embed.types": _NAMES,
     "export.types": _NAMES,
     "ingest.source": _ANY,
@@ -160,7 +162,10 @@ _KINDS: dict[str, Kind] = {
     "load.source": _ANY,
     "merge.source": _STATE,
     "merge_into.target": _TEXT,
+    "list_backups.source": _PATH,
     "mutate.params": _PARAMETER_SETS,
+    "restore.source": _PATH,
+    "verify_backups.source": _PATH,
 }  # fmt: skip
 
 

@@ -54,6 +54,17 @@ POINTS: dict[str, str] = {
     "cleanup.found": "cleanup: the leftovers of a place are known, the lock is not taken",
     "cleanup.checked": "cleanup: the lock is held, nothing was removed from this portion",
     "cleanup.removed": "cleanup: after each portion, the lock is still held",
+    "backup.moment_taken": "backup: the moment is taken, the lock is still held",
+    "backup.manifest_copied": "backup: the manifest is copied, the tables are not",
+    "backup.file_copied": "backup: after each file",
+    "backup.copied": "backup: all files are copied, the backup does not exist yet",
+    "backup.written": "backup: the backup exists",
+    "restore.claimed": "restore: the claim is written, nothing else",
+    "restore.file_copied": "restore: after each file",
+    "restore.tables_copied": "restore: all tables are there, main's manifest has no version",
+    "restore.manifest_copied": "restore: the manifest is there, the graph cannot be opened yet",
+    "restore.copied": "restore: the graph exists, the claim still exists",
+    "restore.finished": "restore: the claim is gone",
 }
 
 

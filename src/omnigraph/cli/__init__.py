@@ -48,6 +48,8 @@ VERBS = {
     "check": ("omnigraph.cli.check:check", "Check that a graph is whole."),
     "optimize": ("omnigraph.cli.optimize:optimize", "Make a branch fast to read."),
     "cleanup": ("omnigraph.cli.cleanup:cleanup", "Remove what failed and killed writes have left."),
+    "backup": ("omnigraph.cli.backup:backup", "Copy a graph to a safe place, while others write."),
+    "restore": ("omnigraph.cli.restore:restore", "Make a graph from a backup."),
     "recovery": ("omnigraph.cli.recovery:recovery", "See what became of interrupted writes."),
     "lint": ("omnigraph.cli.lint:lint", "Check a schema and the queries written for it."),
     "fmt": ("omnigraph.cli.fmt:fmt", "Format schema and query files in the canonical style."),

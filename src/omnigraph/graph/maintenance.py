@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,6 +12,7 @@ from omnigraph.graph.open_graph import OpenGraph
 from omnigraph.history.manifest import MAIN, Commit
 
 if TYPE_CHECKING:
+    from omnigraph.maintenance.backup import BackupResult
     from omnigraph.maintenance.check import CheckResult
     from omnigraph.maintenance.cleanup import CleanupResult
     from omnigraph.maintenance.optimize import OptimizeResult
@@ -149,3 +152,50 @@ class Maintenance(OpenGraph):
 
         repository = self._writable() if confirm else self._repository
         return cleanup(repository, confirm=confirm, leftovers_older_than=leftovers_older_than)
+
+    def backup(
+        self,
+        target: str | os.PathLike[str],
+        *,
+        branches: Sequence[str] | None = None,
+        since: str | None = None,
+        progress: Progress | None = None,
+    ) -> BackupResult:
+        """Copy one moment of the graph, with its history, to a place that keeps backups.
+
+        Others may write meanwhile: each branch is backed up as it was at one commit. What an
+        earlier backup in the target has is not copied again. Interrupted, it leaves no backup, and
+        the next call goes on with what it has copied.
+
+        A graph that is open for writing gets a heartbeat, so that no cleanup removes what is about
+        to be copied; one that is open for reading is not changed at all.
+
+        Args:
+            target: A local path or `s3://bucket/prefix`; new, or with backups of this graph.
+            branches: Only these, with main, the branches that they were created from, and those
+                with a commit that a tag names; all branches when omitted.
+            since: Continue the backup that has a branch at this commit (an id or a tag), instead of
+                the newest one in the target.
+            progress: Is told how many files are copied.
+
+        Raises:
+            NotFound: There is no such branch, or no backup at that commit.
+            UsageError: The target holds something else, or backups of another graph.
+
+        Example:
+            >>> g.backup("/backups/team").copied_bytes
+            48122
+        """
+        from omnigraph import __version__
+        from omnigraph.maintenance.backup import backup
+        from omnigraph.storage.location import Location
+
+        return backup(
+            self._repository if self.read_only else self._writable(),
+            Location.of(target),
+            branches=branches,
+            since=since,
+            read_only=self.read_only,
+            progress=progress,
+            program=__version__,
+        )

@@ -21,6 +21,7 @@ from omnigraph.history.manifest import (
 )
 from omnigraph.history.repository import (
     INIT_CLAIM,
+    RESTORE_CLAIM,
     SCHEMA_COMPILED,
     SCHEMA_STATE,
     SCHEMA_TEXT,
@@ -61,7 +62,7 @@ def init_repository(
     catalog = compile_schema(schema_text, path=path)
     refuse_file(location)
     refuse_links(location)
-    _refuse_inside(location)
+    refuse_inside(location)
     objects, history = Objects.at(location), History(location, cache)
     # Look before locking: the lock would leave a file in a place that is not ours.
     _check_place(location, objects, history)
@@ -102,7 +103,7 @@ def init_repository(
     return repository
 
 
-def _refuse_inside(location: Location) -> None:
+def refuse_inside(location: Location) -> None:
     """Refuse a place in the folder of another graph, which would not know what is its own."""
     above = location.uri.rpartition("/")[0]
     while above and above.count("/") >= (1 if location.is_local else 3):
@@ -117,6 +118,11 @@ def _refuse_inside(location: Location) -> None:
 def _check_place(location: Location, objects: Objects, history: History) -> list[str]:
     """Check that a graph can be created at a place; returns the names of what it has."""
     names = [name for name in objects.top_level() if name != LOCK_FOLDER]
+    if RESTORE_CLAIM in names:
+        raise UsageError(
+            f"a restore to {location} was interrupted: run `omnigraph restore` again to finish it,"
+            " or remove the folder"
+        )
     # In this order: a graph that somebody else finishes now is a graph, not foreign files.
     if history.exists():
         raise AlreadyExists(f"there is a graph at {location} already")

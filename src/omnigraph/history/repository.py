@@ -30,6 +30,8 @@ SCHEMA_TEXT = "_schema.pg"
 SCHEMA_COMPILED = "_schema.ir.json"
 SCHEMA_STATE = "__schema_state.json"
 INIT_CLAIM = "__init_claim.json"
+RESTORE_CLAIM = "__restore_claim.json"
+_RESTORING = "its restore was interrupted; run `omnigraph restore` again to finish it"
 TABLE_FOLDERS = ("nodes", "edges", MANIFEST)
 
 
@@ -110,6 +112,8 @@ def open_repository(
         objects = Objects.at(location)
         if objects.read(INIT_CLAIM) is not None:
             hint = "its creation was interrupted; run `omnigraph init` again to finish it"
+        elif objects.read(RESTORE_CLAIM) is not None:
+            hint = _RESTORING
         elif objects.read(SCHEMA_STATE) is not None:
             raise StorageError(f"{location.child(MANIFEST)} is missing from the graph") from None
         raise NotFound(f"there is no graph at {location}; {hint}") from None
@@ -134,6 +138,8 @@ def _read_schema(location: Location) -> Catalog:
     files = {}
     for path in (SCHEMA_COMPILED, SCHEMA_STATE):
         stored = objects.read(path)
+        if stored is None and objects.read(RESTORE_CLAIM) is not None:
+            raise NotFound(f"there is no graph at {location}; {_RESTORING}")
         if stored is None:
             raise StorageError(f"{location.child(path)} is missing from the graph")
         files[path] = stored.data

@@ -39,6 +39,11 @@ def branch_names(objects: Objects, path: str) -> list[str]:
     )
 
 
+def branch_file(path: str, name: str) -> str:
+    """Where Lance describes a branch of a table."""
+    return f"{_folder(path)}{name.replace('/', '%2F')}{_SUFFIX}"
+
+
 def branch_details(objects: Objects, path: str, name: str) -> dict[str, Any] | None:
     """What Lance lists about a branch: the one it was created from, and what tells it from others.
 
@@ -46,8 +51,7 @@ def branch_details(objects: Objects, path: str, name: str) -> dict[str, Any] | N
         `parent_branch`, `parent_version` and `branch_identifier`; None when there is no branch of
         this name.
     """
-    file = f"{_folder(path)}{name.replace('/', '%2F')}{_SUFFIX}"
-    stored = objects.read(file) if _NAME.fullmatch(name) else None
+    stored = objects.read(branch_file(path, name)) if _NAME.fullmatch(name) else None
     if stored is None:
         return None
     described = json.decode(stored.data, type=_Description)

@@ -6,7 +6,7 @@ replaced the object in between.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 
@@ -14,12 +14,15 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import ObjectStore, from_url
 
+from omnigraph.errors import NotFound
 from omnigraph.storage.forks import use_storage
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects, StoredFile, StoredObject, storage_errors
 
 #: So many objects are asked for at a time.
 _AT_ONCE = 16
+#: So many bytes of a file are asked for, or sent, at a time.
+_PORTION = 8 << 20
 
 
 def bucket_errors(address: str) -> AbstractContextManager[None]:
@@ -111,6 +114,28 @@ class BucketObjects(Objects):
                 StoredFile(str(meta["path"]), meta["size"], meta["last_modified"].timestamp())
                 for meta in metas
             ]
+
+    def portions(self, path: str) -> Iterator[bytes | memoryview]:
+        address = self.location.child(path)
+        with bucket_errors(address):
+            try:
+                stored = obstore.get(self.store, path)
+            except FileNotFoundError:
+                raise NotFound(f"there is no object {address}") from None
+            for portion in stored.stream(_PORTION):
+                yield memoryview(portion)
+
+    def put_portions(self, path: str, portions: Iterable[bytes | memoryview], *, size: int) -> None:
+        with bucket_errors(self.location.child(path)):
+            if size <= _PORTION:
+                obstore.put(self.store, path, b"".join(portions))
+                return
+            # It exists once the writer is closed, and never if this fails before.
+            writer = obstore.open_writer(self.store, path, buffer_size=_PORTION)
+            for portion in portions:
+                # It takes no copy of what it has not sent yet.
+                writer.write(bytes(portion))
+            writer.close()
 
     def missing(self, paths: Sequence[str]) -> list[str]:
         def is_there(path: str) -> bool:

@@ -10,16 +10,19 @@ import errno
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from stat import S_ISDIR
 
+from omnigraph.errors import NotFound
 from omnigraph.storage.links import refuse_links_to
 from omnigraph.storage.objects import Objects, StoredFile, StoredObject, storage_errors
 
 #: The names of files that are not finished, also as Lance calls its own.
 _DRAFT = re.compile(r".+#\d+")
 _DRAFT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+#: So many bytes of a file are read at a time.
+_PORTION = 1 << 20
 #: How often a folder is tried to be removed, and the pause between (seconds).
 _REMOVALS = 40
 _PAUSE = 0.005
@@ -53,7 +56,7 @@ class LocalObjects(Objects):
     def write(self, path: str, data: bytes) -> None:
         with storage_errors(self.location.child(path)):
             file = self._file(path)
-            draft = _drafted(file, data)
+            draft = _drafted(file, [data])
             try:
                 os.replace(draft, file)
             except BaseException:
@@ -63,7 +66,7 @@ class LocalObjects(Objects):
     def create(self, path: str, data: bytes) -> bool:
         with storage_errors(self.location.child(path)):
             file = self._file(path)
-            draft = _drafted(file, data)
+            draft = _drafted(file, [data])
             try:
                 os.link(draft, file)
             except FileExistsError:
@@ -107,6 +110,35 @@ class LocalObjects(Objects):
                     status = entry.stat(follow_symlinks=False)
                     files.append(StoredFile(path, status.st_size, status.st_mtime))
         return files
+
+    def portions(self, path: str) -> Iterator[bytes | memoryview]:
+        address = self.location.child(path)
+        with storage_errors(address):
+            refuse_links_to(self.location, [path], last=True)
+            try:
+                handle = os.open(address, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            except (FileNotFoundError, NotADirectoryError):
+                raise NotFound(f"there is no file {address}") from None
+        buffer = memoryview(bytearray(_PORTION))
+        try:
+            while True:
+                with storage_errors(address):
+                    count = os.readv(handle, [buffer])
+                if not count:
+                    return
+                yield buffer[:count]
+        finally:
+            os.close(handle)
+
+    def put_portions(self, path: str, portions: Iterable[bytes | memoryview], *, size: int) -> None:
+        file = self._file(path)
+        with storage_errors(self.location.child(path)):
+            draft = _drafted(file, portions, sync=True)
+            try:
+                os.replace(draft, file)
+            except BaseException:
+                _discard(draft)
+                raise
 
     def missing(self, paths: Sequence[str]) -> list[str]:
         return [path for path in paths if not os.path.exists(self.location.child(path))]
@@ -157,8 +189,14 @@ class LocalObjects(Objects):
                     folders.append(path)
 
 
-def _drafted(file: str, data: bytes) -> str:
-    """Write content under a name of its own beside a file, to the last byte; returns the name."""
+def _drafted(file: str, portions: Iterable[bytes | memoryview], *, sync: bool = False) -> str:
+    """Write content under a name of its own beside a file, to the last byte; returns the name.
+
+    Args:
+        file: The file.
+        portions: The content.
+        sync: Wait until it is on the disk.
+    """
     draft = f"{file}#{int.from_bytes(os.urandom(7), 'little')}"
     try:
         handle = os.open(draft, _DRAFT_FLAGS, 0o666)
@@ -168,9 +206,12 @@ def _drafted(file: str, data: bytes) -> str:
     try:
         try:
             # A disk that is almost full takes a part of it, and says so with the next one.
-            left = memoryview(data)
-            while left:
-                left = left[os.write(handle, left) :]
+            for portion in portions:
+                left = memoryview(portion)
+                while left:
+                    left = left[os.write(handle, left) :]
+            if sync:
+                os.fsync(handle)
         finally:
             # Some file systems say only now that there was no space.
             os.close(handle)

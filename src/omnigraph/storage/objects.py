@@ -8,7 +8,7 @@ callers, in however many processes. What it takes to talk to a bucket is loaded 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from msgspec import Struct
@@ -102,6 +102,25 @@ class Objects(ABC):
 
         Unlike `paths`, it also lists what a killed process had not finished to write. A link is a
         file, wherever it leads.
+        """
+
+    @abstractmethod
+    def portions(self, path: str) -> Iterator[bytes | memoryview]:
+        """The content of a file, some megabytes at a time; each is void when the next one comes.
+
+        Raises:
+            NotFound: There is no such file.
+            StorageError: It is a link, or cannot be read.
+        """
+
+    @abstractmethod
+    def put_portions(self, path: str, portions: Iterable[bytes | memoryview], *, size: int) -> None:
+        """Write a file from portions: it is there, whole and on the disk, or it is not.
+
+        Args:
+            path: The file.
+            portions: Its content.
+            size: About how large it is.
         """
 
     @abstractmethod

@@ -7,9 +7,11 @@ folder of large blobs beside it, and one for all files of an index.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from lance import LanceDataset
 
 from omnigraph.errors import StorageError
@@ -39,17 +41,34 @@ def key_of(path: str) -> tuple[str | None, str] | None:
 
 
 class References:
-    """The keys of all files that a table keeps. `refresh` reads only what has come since."""
+    """The keys of all files that a table keeps. `refresh` reads only what has come since.
 
-    def __init__(self, tables: Tables, path: str) -> None:
+    Args:
+        tables: The tables of the graph.
+        path: The table.
+        versions: Which versions count, ascending, by fork (None is the table itself); all when
+            omitted.
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        path: str,
+        versions: Mapping[str | None, Sequence[int]] | None = None,
+    ) -> None:
         self._tables = tables
         self._path = path
+        self._versions = versions
         #: Per fork (None is the table itself) which lifetime of it was read, up to which version.
         self._read: dict[str | None, tuple[str, int]] = {}
         self._keys: dict[str | None, set[str]] = {}
 
     def __contains__(self, key: str) -> bool:
         return any(key in keys for keys in self._keys.values())
+
+    def keys(self) -> Set[str]:
+        """All of them."""
+        return set().union(*self._keys.values())
 
     def refresh(self, forks: Mapping[str, Any]) -> None:
         """Read what the new versions refer to.
@@ -72,6 +91,10 @@ class References:
                 newest = 0
             if newest == 0:
                 self._keys[fork] = set()
+            if self._versions is not None:
+                if not self._versions.get(fork):
+                    continue
+                newest = max(newest, self._versions[fork][0] - 1)
             ref = TableRef(self._path, fork)
             with table_errors(ref):
                 self._read[fork] = (lifetime, self._add(ref, newest))
@@ -80,23 +103,36 @@ class References:
         """Add what is referred to after a version; returns the newest version."""
         dataset = self._tables.open(ref)._dataset
         keys = self._keys[ref.branch]
+        is_first = not keys
         versions: set[int] = set()
         listed = tracked_files(dataset, newest + 1)
         for batch in gathered(listed, _TOGETHER):
+            batch = self._counted(ref, batch)
             versions |= set(batch["version"].unique().to_pylist())
             pairs = batch.group_by(["base_uri", "path"]).aggregate([])
             bases, paths = pairs["base_uri"].to_pylist(), pairs["path"].to_pylist()
             keys |= {self._key(*pair) for pair in zip(bases, paths, strict=True)}
-        if versions and newest == 0 and ref.branch is not None:
+        if versions and is_first and ref.branch is not None:
             # Lance omits the indexes that a fork has from what it was created from. The fork may
             # lose them later, but gets no more of them.
             keys |= self._referenced(ref, at_home(ref, dataset, min(versions)))
+        if versions and max(versions) != dataset.version:
+            dataset = at_home(ref, dataset, max(versions))
         if versions and (unknown := self._referenced(ref, dataset) - keys):
             raise StorageError(
                 f"table {ref.folder}: Lance does not list {min(unknown)}, which the newest version"
                 " refers to; nothing can be removed"
             )
         return max(versions, default=newest)
+
+    def _counted(self, ref: TableRef, files: pa.Table) -> pa.Table:
+        """What the versions that count refer to."""
+        if self._versions is None:
+            return files
+        wanted = self._versions[ref.branch]
+        versions = [v for v in files["version"].unique().to_pylist() if v in wanted]
+        chosen = pa.array(versions, files["version"].type)
+        return files.filter(pc.is_in(files["version"], value_set=chosen))
 
     def _referenced(self, ref: TableRef, dataset: LanceDataset) -> set[str]:
         """The keys of what a version refers to, as the version itself tells it."""
