@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -294,13 +295,14 @@ class Reads(OpenGraph):
 
 
 @checks_arguments
-class StateReads:
+class StateReads(ABC):
     """The queries of one state: `Graph.query` and others, without the options that pick a state."""
 
     _graph: Graph
 
+    @abstractmethod
     def _state(self) -> Snapshot:
-        raise NotImplementedError
+        """The state that is read."""
 
     def query(
         self,

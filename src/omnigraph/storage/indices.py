@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from lance import LanceDataset, LanceOperation
 from lance.dataset import Index
 
+from omnigraph.compute.threads import in_threads, processors
 from omnigraph.errors import NotFound, StorageError, UsageError
-from omnigraph.storage.builds import run_together
 from omnigraph.storage.segments import (
     IndexKind,
     IndexSpec,
@@ -37,6 +37,8 @@ _MOST_SEGMENTS = 8
 #: row's new values, the old ones are still found: so such an index is extended by new rows only.
 _BY_ROW_ID: frozenset[IndexKind] = frozenset({"bitmap", "label_list"})
 
+#: More builds at a time than this would take too much memory.
+_MOST_BUILDS = 4
 
 #: Builds segments of a version of a table; None where there is nothing to build.
 BuildSegments = Callable[[TableSnapshot, Sequence[SegmentBuild]], Sequence[Index | None]]
@@ -105,7 +107,10 @@ def build_here(snapshot: TableSnapshot, builds: Sequence[SegmentBuild]) -> list[
         # A dataset is used by one thread at a time.
         return snapshot._dataset.checkout_version((snapshot.ref.branch, snapshot.version))
 
-    return run_together([partial(write_segment, own(), build) for build in builds])
+    calls = [partial(write_segment, own(), build) for build in builds]
+    # Lance builds an index on one core. One more than there are: while one waits for the disk, the
+    # others compute.
+    return in_threads(lambda call: call(), calls, min(_MOST_BUILDS, processors() + 1))
 
 
 def _extension(
