@@ -428,7 +428,7 @@ def test_spark_is_started_as_the_caller_and_the_graph_say(
         def createDataFrame(self) -> None:
             """A session has it."""
 
-    monkeypatch.setattr(module, "made_engine", made)
+    monkeypatch.setattr(module, "new_engine", made)
     settings = Settings(spark_master="local[7]")
     if "spark" in options:
         options = {"spark": Session()}

@@ -29,13 +29,13 @@ def interruptible(output: Output, graph: Graph, branch: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        output.error(OmnigraphError(_told(graph, branch, before), code="interrupted"))
+        output.error(OmnigraphError(_outcome(graph, branch, before), code="interrupted"))
         raise click.Abort() from None
     finally:
         logging.getLogger().removeHandler(quiet)
 
 
-def _told(graph: Graph, branch: str, before: str | None) -> str:
+def _outcome(graph: Graph, branch: str, before: str | None) -> str:
     from omnigraph.graph import open
 
     try:

@@ -102,7 +102,7 @@ def query(
             _print(output, result, chosen)
         else:
             _write(result, chosen, target)
-            _tell(output, result, chosen, target)
+            _report(output, result, chosen, target)
         if sys.stderr.isatty() and not output.json:
             where = f"commit {result.commit}" + (f" of {result.branch}" if result.branch else "")
             output.note(f"{counted(len(result), 'row')} in {_duration(took)}, {where}")
@@ -154,7 +154,7 @@ def _write(result: QueryResult, format: str, target: str) -> None:
         text.detach()
 
 
-def _tell(output: Output, result: QueryResult, format: str, target: str) -> None:
+def _report(output: Output, result: QueryResult, format: str, target: str) -> None:
     if not output.json:
         output.result(f"wrote {counted(len(result), 'row')} to {target}")
         return

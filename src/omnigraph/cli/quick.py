@@ -50,14 +50,14 @@ class _PandasFinder(MetaPathFinder):
         if spec is not None and spec.loader is not None:
             load = spec.loader.exec_module
 
-            def load_and_tell(module: ModuleType) -> None:
+            def load_and_inform(module: ModuleType) -> None:
                 load(module)
-                self._tell_pyarrow()
+                self._inform_pyarrow()
 
-            spec.loader.exec_module = load_and_tell  # type: ignore[method-assign]
+            spec.loader.exec_module = load_and_inform  # type: ignore[method-assign]
         return spec
 
-    def _tell_pyarrow(self) -> None:
+    def _inform_pyarrow(self) -> None:
         import pyarrow.lib
 
         if self in sys.meta_path:

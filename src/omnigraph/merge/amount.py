@@ -75,7 +75,7 @@ def changed_tables(base: Base, theirs: GraphState) -> list[Changed]:
 
     Nothing is read but the lists of fragments, which a merge needs anyway.
     """
-    found = []
+    changed = []
     for type in base.state.repository.catalog.tables():
         way = route(type, base.state, theirs)
         if way.kind != "none" or type.name in base.overlay or base.doubts.get(type.name):
@@ -83,8 +83,8 @@ def changed_tables(base: Base, theirs: GraphState) -> list[Changed]:
             overlay = base.overlay.get(type.name)
             rows = 0 if overlay is None else overlay.before.num_rows + overlay.after.num_rows
             rows += sum(rows for rows, _ in steps)
-            found.append(Changed(type, way, rows, max((blobs for _, blobs in steps), default=0)))
-    return found
+            changed.append(Changed(type, way, rows, max((blobs for _, blobs in steps), default=0)))
+    return changed
 
 
 def _step(type: Type, one: GraphState, other: GraphState) -> tuple[int, int]:

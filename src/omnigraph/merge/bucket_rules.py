@@ -130,7 +130,7 @@ def check_keys(task: RulesTask) -> CheckedKeys:
                 check.cardinality(type)
         else:
             check.ends(type.name)
-    check.outcome.violations, check.outcome.count = check.found.listed, check.found.total
+    check.outcome.violations, check.outcome.count = check.violations.listed, check.violations.total
     return check.outcome
 
 
@@ -138,7 +138,7 @@ class _Check:
     def __init__(self, task: RulesTask) -> None:
         self.site = task.site
         self.most = task.most
-        self.found = Violations(most=task.most)
+        self.violations = Violations(most=task.most)
         self.outcome = CheckedKeys()
         self.sets: dict[KeySet, list[pa.Table]] = {}
         for path in task.keys:
@@ -184,7 +184,7 @@ class _Check:
         places, keys = rows_at_fault(broken, texts, np.arange(rows.num_rows))
         ids = rows["id"].combine_chunks()
         violations = described(broken, rows, ids, places[: self.most], keys[: self.most])
-        self.found.add_all(violations, broken.rule, len(places))
+        self.violations.add_all(violations, broken.rule, len(places))
 
     def ends(self, node: str) -> None:
         asked = self.texts(_END, node)
@@ -201,7 +201,7 @@ class _Check:
             if len(gone):
                 table = self.staying(edge.name, self.keys(_LEFT_END, edge.name, place))
                 loose = ends.loose_edges(edge, column, gone, table)
-                ends.refuse_loose(edge, column, loose, self.found)
+                ends.refuse_loose(edge, column, loose, self.violations)
 
     def cardinality(self, edge: EdgeType) -> None:
         written, left = self.keys(_FROM, edge.name), self.keys(_LEFT_END, edge.name)
@@ -216,7 +216,7 @@ class _Check:
         table = self.staying(edge.name, left)
         rows = [] if written is None else [written]
         wrong = cardinality.wrong_counts(edge, sources, rows, table, new=new)
-        cardinality.refuse_counts(edge, wrong, self.found)
+        cardinality.refuse_counts(edge, wrong, self.violations)
 
 
 # --- edges at missing nodes ---

@@ -93,8 +93,8 @@ def divide(task: DivideTask) -> dict[int, str]:
     check_wanted()
     if task.step is None:
         type, table = task.merge.type(task.type), task.merge.ours(task.type)
-        found = table.read(old_columns(type), places=True, fragments=task.portion.fragments)
-        rows = found.select(old_schema(type).names).cast(old_schema(type))
+        rows_read = table.read(old_columns(type), places=True, fragments=task.portion.fragments)
+        rows = rows_read.select(old_schema(type).names).cast(old_schema(type))
     else:
         old, new = plan.steps[task.step]
         table = site.open_at(new if task.portion.is_fresh else old)

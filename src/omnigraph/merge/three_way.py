@@ -23,7 +23,7 @@ from omnigraph.merge.rows import Bools, Places, RowChanges, places, taken
 Granularity = Literal["property", "row"]
 Side = Literal["base", "ours", "theirs"]
 SIDES: tuple[Side, ...] = ("ours", "theirs", "base")
-_OURS, _THEIRS, _BASE, _GIVEN = range(4)
+_OURS, _THEIRS, _BASE = range(3)
 
 
 class NewValue(Struct, frozen=True):

@@ -22,7 +22,7 @@ from omnigraph.pipeline.choice import faster_to_merge, spark_at_hand
 from omnigraph.pipeline.engine import LocalEngine, Progress, Silent
 from omnigraph.pipeline.others_first import others_first
 from omnigraph.pipeline.scratch import SCRATCH, close_tables
-from omnigraph.pipeline.where import Where, asked_for, check_engine, made_engine
+from omnigraph.pipeline.where import Where, asked_for, check_engine, new_engine
 from omnigraph.settings import Settings
 from omnigraph.storage.bulk import WrittenFile, delete_files
 from omnigraph.storage.objects import Objects
@@ -94,13 +94,13 @@ class MergeWork:
         if chosen is None:
             threads = LocalEngine().parallelism
             chosen = faster_to_merge(size, threads, spark_at_hand(self.settings))
-        engine = made_engine(chosen, self.where, self.settings)
+        engine = new_engine(chosen, self.where, self.settings)
         self._objects = view.repository.objects
         combination = InTasks(view, base, theirs, settings, self, engine, changed, check)
         with others_first() if isinstance(engine, LocalEngine) else nullcontext():
-            made = combination.run(check)
-        self._handed = self.writes and not made.conflicts
-        return structs.replace(made, more_settled=combination.more_settled)
+            combined = combination.run(check)
+        self._handed = self.writes and not combined.conflicts
+        return structs.replace(combined, more_settled=combination.more_settled)
 
     def trial(self) -> MergeWork:
         """See `Work`."""

@@ -44,7 +44,7 @@ def check_engine(where: Where) -> None:
 def engine_for(where: Where, settings: Settings, size: int, largest: int = 0) -> Engine:
     """The engine for work on so many bytes; see `faster_engine`."""
     chosen = asked_for(where) or faster_engine(size, largest, spark_at_hand(settings))
-    return made_engine(chosen, where, settings)
+    return new_engine(chosen, where, settings)
 
 
 def asked_for(where: Where) -> Literal["local", "spark"] | None:
@@ -54,7 +54,7 @@ def asked_for(where: Where) -> Literal["local", "spark"] | None:
     return "spark" if where.master is not None or where.spark is not None else None
 
 
-def made_engine(chosen: Literal["local", "spark"], where: Where, settings: Settings) -> Engine:
+def new_engine(chosen: Literal["local", "spark"], where: Where, settings: Settings) -> Engine:
     """An engine; Spark starts if no session runs."""
     if chosen == "local":
         return LocalEngine()

@@ -29,7 +29,7 @@ from omnigraph.pipeline.export.bucket import BucketTarget
 from omnigraph.pipeline.export.parts import Compression, Format, PartTask, portions, write_part
 from omnigraph.pipeline.export.targets import Target
 from omnigraph.pipeline.formats.json_writer import RowColumn, RowForm
-from omnigraph.pipeline.where import Where, asked_for, check_engine, made_engine
+from omnigraph.pipeline.where import Where, asked_for, check_engine, new_engine
 from omnigraph.settings import Settings
 from omnigraph.storage.tables import TableSnapshot
 
@@ -215,7 +215,7 @@ def _runner(where: Where | Engine, settings: Settings, rows: int) -> Engine:
     if chosen == "local":
         # How many files there are does not depend on the machine.
         return LocalEngine(threads=1)
-    return made_engine(chosen, where, settings)
+    return new_engine(chosen, where, settings)
 
 
 # --- tasks ---

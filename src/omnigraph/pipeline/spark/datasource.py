@@ -17,7 +17,7 @@ from omnigraph.history.manifest import MAIN
 from omnigraph.history.repository import open_repository
 from omnigraph.pipeline.load.inputs import check_type
 from omnigraph.pipeline.load.run import MODES, LoadOptions
-from omnigraph.pipeline.spark.source_errors import told_plainly
+from omnigraph.pipeline.spark.source_errors import plain_errors
 from omnigraph.pipeline.spark.source_reader import OmnigraphReader, Pinned, pin
 from omnigraph.pipeline.spark.source_writer import OmnigraphWriter, writable
 from omnigraph.settings import Settings
@@ -45,18 +45,18 @@ class OmnigraphDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Find out what is read, and its columns."""
-        with told_plainly():
+        with plain_errors():
             self.pinned = self._pin()
             return self.pinned.schema
 
     def reader(self, schema: StructType) -> OmnigraphReader:
         """Give what reads; see `DataSource`."""
-        with told_plainly():
+        with plain_errors():
             return OmnigraphReader(self.pinned or self._pin(), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> OmnigraphWriter:
         """Give what writes; see `DataSource`."""
-        with told_plainly():
+        with plain_errors():
             options = _Options(self.options, WRITE_OPTIONS)
             branch = options.get("branch") or MAIN
             mode = options.get("mode") or ("overwrite" if overwrite else "append")

@@ -10,7 +10,7 @@ from omnigraph.errors import OmnigraphError
 
 
 @contextmanager
-def told_plainly() -> Iterator[None]:
+def plain_errors() -> Iterator[None]:
     """Let Spark show only the message of an error of ours.
 
     A worker of Spark's looks into its environment for whether to show a traceback, and ends with

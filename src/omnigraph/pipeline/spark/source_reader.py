@@ -40,7 +40,7 @@ from omnigraph.history.revisions import revision_of
 from omnigraph.language.types import Scalar, ValueType
 from omnigraph.pipeline.export.run import fragment_groups, row_form
 from omnigraph.pipeline.formats.json_writer import RowColumn
-from omnigraph.pipeline.spark.source_errors import told_plainly
+from omnigraph.pipeline.spark.source_errors import plain_errors
 from omnigraph.storage.blobs import open_blob, with_blobs
 from omnigraph.storage.location import Location
 from omnigraph.storage.snapshot import TableSnapshot
@@ -182,7 +182,7 @@ class OmnigraphReader(DataSourceReader):
 
     def partitions(self) -> Sequence[FragmentGroup]:
         """Divide the fragments into groups of a good size; see `DataSourceReader`."""
-        with told_plainly():
+        with plain_errors():
             table = self.pinned.table
             snapshot = self._open()
             most = min(max(-(-table.rows // _PARTITIONS), _LEAST_ROWS), _MOST_ROWS)
@@ -191,7 +191,7 @@ class OmnigraphReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read some fragments; see `DataSourceReader`."""
         assert isinstance(partition, FragmentGroup)
-        with told_plainly():
+        with plain_errors():
             if not partition.fragments:
                 return
             try:

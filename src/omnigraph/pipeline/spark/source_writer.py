@@ -21,7 +21,7 @@ from omnigraph.pipeline.load.embed_rows import embedding_for
 from omnigraph.pipeline.load.inputs import Part, table_blocks
 from omnigraph.pipeline.load.run import Begun, Loading, LoadOptions
 from omnigraph.pipeline.load.staging import StagedPart, StagedRows, StageTask, stage_blocks
-from omnigraph.pipeline.spark.source_errors import told_plainly
+from omnigraph.pipeline.spark.source_errors import plain_errors
 from omnigraph.settings import Settings
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LockTimes
@@ -60,7 +60,7 @@ class OmnigraphWriter(DataSourceArrowWriter):
         """Stage a partition; see `DataSourceArrowWriter`."""
         context = TaskContext.get()
         assert context is not None
-        with told_plainly():
+        with plain_errors():
             task = StageTask(
                 self.begun.context, self.part, context.partitionId(), embedding=self.embedding
             )
@@ -68,7 +68,7 @@ class OmnigraphWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Check all partitions and publish them; see `DataSourceWriter`."""
-        with told_plainly():
+        with plain_errors():
             parts = _parts(messages)
             if self.options.mode == "overwrite":
                 # No rows are rows too: all that is there goes.
@@ -81,7 +81,7 @@ class OmnigraphWriter(DataSourceArrowWriter):
         if None not in messages:
             # All tasks were done: `commit` has failed, and knows itself what may be deleted.
             return
-        with told_plainly():
+        with plain_errors():
             self._loading(self._repository(), self.begun, _parts(messages)).abandon()
 
     def _repository(self) -> Repository:
