@@ -28,12 +28,13 @@ from omnigraph.language.schema.steps import SchemaPlan, Step
 from omnigraph.language.syntax import range_text
 
 
-def plan_schema(accepted: Catalog, desired: Catalog) -> SchemaPlan:
+def plan_schema(accepted: Catalog, desired: Catalog, *, merged: bool = False) -> SchemaPlan:
     """Compare two schemas.
 
     Args:
         accepted: The schema that the graph has.
         desired: The schema that it is to have, compiled with `compile_schema(…, accepted=…)`.
+        merged: True for a `desired` of `merge_schemas`, which has numbers of another branch, too.
 
     Returns:
         Every difference as a step. What cannot be done is a step, too, with the effect `refused`.
@@ -41,7 +42,8 @@ def plan_schema(accepted: Catalog, desired: Catalog) -> SchemaPlan:
     Raises:
         ValueError: The identities of `desired` do not continue those of `accepted`.
     """
-    _refuse_strangers(accepted, desired)
+    if not merged:
+        _refuse_strangers(accepted, desired)
     return SchemaPlan(accepted, desired, tuple(_steps(accepted, desired)))
 
 
