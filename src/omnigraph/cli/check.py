@@ -22,11 +22,14 @@ def check(output: Output, place: str) -> int:
     """Check that a graph is whole.
 
     On every branch: all published tables can be read, nothing unpublished is on top
-    of them, edges have both their ends, and all rows keep the rules of the schema.
+    of them, edges have both their ends, all rows keep the rules of the schema, and
+    indexes find what is there. Of every branch, tag and commit: all files exist.
     Changes nothing. Exits with 1 when there is a problem.
     """
-    with reading(place) as graph:
-        result = graph.check()
+    from omnigraph.pipeline.progress import Bars
+
+    with reading(place) as graph, Bars(shown=False if output.json else None) as bars:
+        result = graph.check(progress=bars)
     if output.json:
         output.data({"ok": not result.problems, **result.to_dict()})
         return int(bool(result.problems))

@@ -31,11 +31,18 @@ class Maintenance(OpenGraph):
 
         return recoveries(self._repository.tables)
 
-    def check(self) -> CheckResult:
-        """Check that everything published exists and belongs together. Changes nothing."""
+    def check(self, *, progress: Progress | None = None) -> CheckResult:
+        """Check that everything published exists and belongs together. Changes nothing.
+
+        All rows of all branches are read. The files of every version that a branch, a tag or a
+        commit refers to are looked for.
+
+        Args:
+            progress: Is told how far it is.
+        """
         from omnigraph.maintenance.check import check
 
-        return check(self._repository)
+        return check(self._repository, progress)
 
     def ensure_indices(self, branch: str = MAIN, *, actor: str | None = None) -> WriteResult:
         """Build the indexes that are missing, and let the others cover all rows, in one commit.

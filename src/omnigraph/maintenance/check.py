@@ -8,12 +8,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from omnigraph.compute.keys import physical
-from omnigraph.errors import NotFound, OmnigraphError
+from omnigraph.errors import NotFound, OmnigraphError, SchemaError
 from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import PublishedTable
-from omnigraph.history.repository import Repository
-from omnigraph.language import EdgeType, NodeType
+from omnigraph.history.repository import SCHEMA_TEXT, Repository
+from omnigraph.language import EdgeType, NodeType, compile_schema
+from omnigraph.maintenance.check_indexes import index_problems
+from omnigraph.maintenance.reached import ReachedTable, readable_versions
+from omnigraph.pipeline.engine import Progress, Silent
 from omnigraph.plain import Plain
+from omnigraph.storage.table_files import TableFiles
 from omnigraph.writes.delta import TableDelta
 from omnigraph.writes.rules import Violations
 from omnigraph.writes.rules.ids import check_each_id
@@ -43,15 +47,19 @@ class CheckResult(Plain):
     problems: tuple[Problem, ...]
 
 
-def check(repository: Repository) -> CheckResult:
-    """Check every branch of a graph. Changes nothing."""
-    problems: list[Problem] = []
+def check(repository: Repository, progress: Progress | None = None) -> CheckResult:
+    """Check every branch of a graph, and everything that its history refers to. Changes nothing."""
+    progress = progress or Silent()
+    problems: list[Problem] = [*_check_schema(repository), *_check_history(repository, progress)]
     tables = rows = 0
     for path in list_sidecars(repository.objects):
         text = f"{path}: a write is in flight, or was interrupted; the next write resolves it"
         problems.append(Problem("", None, "recovery", text))
     branches = 0
-    for info in repository.history.branches():
+    infos = repository.history.branches()
+    progress.stage("reading branches", len(infos))
+    for number, info in enumerate(infos):
+        progress.advance(number)
         branch: BranchState | None = None
         try:
             branch = repository.history.read(info.name)
@@ -83,6 +91,72 @@ def _check_branch(repository: Repository, branch: BranchState) -> Iterator[Probl
     for table in branch.state.tables.values():
         yield from _check_table(repository, branch, table, readable)
     yield from _check_rules(repository, branch, readable)
+    for table in readable:
+        type = repository.catalog.table(table.name)
+        if type is None or not branch.owns(table):
+            # Another branch owns the same version, or one of which it is a later one.
+            continue
+        snapshot = repository.tables.open(table.ref, table.version)
+        for name, reason in index_problems(type, snapshot):
+            yield Problem(branch.name, table.key, "index", f"index {name}: {reason}")
+
+
+def _check_schema(repository: Repository) -> Iterator[Problem]:
+    """Does the text of the schema say what the graph has accepted?"""
+    stored = repository.objects.read(SCHEMA_TEXT)
+    if stored is None:
+        yield Problem("", None, "schema", f"{SCHEMA_TEXT} is missing from the graph")
+        return
+    try:
+        shape = compile_schema(stored.data.decode()).shape_hash
+    except (UnicodeDecodeError, SchemaError) as error:
+        text = str(error).strip().partition("\n")[0]
+        yield Problem("", None, "schema", f"{SCHEMA_TEXT} was replaced or is damaged: {text}")
+        return
+    if shape != repository.catalog.shape_hash:
+        text = f"{SCHEMA_TEXT} is not the text of the schema that the graph has accepted"
+        yield Problem("", None, "schema", f"{text}: it was replaced, or changed by hand")
+
+
+def _check_history(repository: Repository, progress: Progress) -> Iterator[Problem]:
+    """Is everything there that the commits which can be read refer to?"""
+    try:
+        versions = readable_versions(repository)
+    except NotFound:
+        # A branch was deleted while it was looked at.
+        versions = readable_versions(repository)
+    progress.stage("looking for files", len(versions))
+    for number, (path, reached) in enumerate(versions.items()):
+        progress.advance(number)
+        try:
+            yield from _check_files(repository, path, reached)
+        except OmnigraphError as error:
+            yield Problem("", reached.key, "files", error.message)
+
+
+def _check_files(repository: Repository, path: str, reached: ReachedTable) -> Iterator[Problem]:
+    files = TableFiles(repository.tables, path)
+
+    def problem(message: str) -> Problem:
+        return Problem("", reached.key, "files", message)
+
+    for ref, numbers in reached.versions.items():
+        lost = files.missing_versions(ref, numbers)
+        if lost:
+            shown = ", ".join(map(str, lost[:5])) + (", ..." if len(lost) > 5 else "")
+            yield problem(f"{ref.folder}: versions that commits refer to are missing: {shown}")
+        left = numbers.difference(lost)
+        if not left:
+            continue
+        reported: set[str] = set()
+        for missing, version in files.missing_files(ref, left).items():
+            reported.add(missing)
+            yield problem(f"{missing} is missing; version {version} of the table needs it")
+        for version in sorted(reached.named[ref] & left):
+            for text in files.damage(repository.tables.open(ref, version)):
+                if not any(path in text for path in reported):
+                    reported.add(text)
+                    yield problem(f"{text}; version {version} of the table needs it")
 
 
 def _check_table(
