@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ import lance
 from omnigraph import Snapshot
 from omnigraph.graph import Graph, open
 from omnigraph.storage.version_file import transaction_id
+
+_SCHEMA = re.compile(r"__schemas/([0-9a-f]{64}\.json|origin|ids/[0-9a-f]{16})")
 
 
 def all_files(place: str | Path) -> set[str]:
@@ -46,6 +49,7 @@ def unreferenced(place: str | Path) -> set[str]:
     known = {"_schema.pg", "_schema.ir.json", "__schema_state.json"}
     known |= {"__locks/effect.lock"}
     known |= {"__cache/manifest.json"}
+    known |= {p for p in found if _SCHEMA.fullmatch(p)}
     caches = ("__cache/embeddings/", "__cache/recent/")
     return {p for p in found - known if not p.startswith(caches)}
 

@@ -155,9 +155,27 @@ def test_a_read_only_graph_refuses_to_change(graph: Graph, change):
 
 
 def test_a_damaged_file_is_named(graph: Graph):
-    Path(graph.location, "__schema_state.json").write_text("nonsense")
-    with pytest.raises(StorageError, match=r"__schema_state\.json is damaged"):
+    (file,) = Path(graph.location, "__schemas").glob("*.json")
+    written = file.read_text()
+    for text, problem in (("nonsense", "is damaged"), (written.replace("Person", "Human"), "name")):
+        file.write_text(text)
+        with pytest.raises(StorageError, match=rf"__schemas/{file.name} .*{problem}"):
+            omnigraph.open(graph.location)
+    file.unlink()
+    with pytest.raises(StorageError, match=rf"__schemas/{file.name} is missing"):
         omnigraph.open(graph.location)
+
+
+def test_files_that_show_the_schema_are_written_again_by_the_next_open(graph: Graph):
+    names = ("_schema.pg", "_schema.ir.json", "__schema_state.json")
+    files = [Path(graph.location, name) for name in names]
+    before = [file.read_bytes() for file in files]
+    for file in files:
+        file.write_text("nonsense")
+    assert omnigraph.open(graph.location, mode="r").catalog == graph.catalog
+    assert files[0].read_text() == "nonsense"
+    assert omnigraph.open(graph.location).catalog == graph.catalog
+    assert [file.read_bytes() for file in files] == before
 
 
 # --- snapshots and time travel ---

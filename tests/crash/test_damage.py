@@ -197,20 +197,33 @@ def remove(path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["r", "rw"])
 @pytest.mark.parametrize("spoil", [truncate, garbage, empty, remove])
-@pytest.mark.parametrize("name", ["_schema.ir.json", "__schema_state.json"])
-def test_a_damaged_schema_file_is_named(
-    name: str, spoil: Callable[[Path], None], mode: str, place: Path
-) -> None:
-    spoil(place / name)
+def test_a_damaged_schema_is_named(spoil: Callable[[Path], None], mode: str, place: Path) -> None:
+    (file,) = (place / "__schemas").glob("*.json")
+    spoil(file)
     with pytest.raises(StorageError) as error:
         open(place, mode=mode)  # type: ignore[arg-type]
-    assert str(place / name) in error.value.message
+    assert str(file) in error.value.message
+
+
+@pytest.mark.parametrize("spoil", [truncate, garbage, empty, remove])
+@pytest.mark.parametrize("name", ["_schema.pg", "_schema.ir.json", "__schema_state.json"])
+def test_a_damaged_file_that_shows_the_schema_hides_no_data(
+    name: str, spoil: Callable[[Path], None], place: Path
+) -> None:
+    with open(place, mode="r") as reader:
+        before = content(reader, "main")
+    spoil(place / name)
+    for mode in ("r", "rw"):
+        with open(place, mode=mode) as graph:  # type: ignore[arg-type]
+            assert content(graph, "main") == before
 
 
 def test_a_schema_file_of_another_graph_is_noticed(place: Path, tmp_path: Path) -> None:
     init(tmp_path / "other", "node Person { name: String @key  age: I64? }")
-    shutil.copy(tmp_path / "other" / "_schema.ir.json", place)
-    with pytest.raises(StorageError, match=r"_schema\.ir\.json does not have the content"):
+    (file,) = (place / "__schemas").glob("*.json")
+    (other,) = (tmp_path / "other" / "__schemas").glob("*.json")
+    shutil.copy(other, file)
+    with pytest.raises(StorageError, match=rf"{file.name} does not have the content"):
         open(place)
 
 

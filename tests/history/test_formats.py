@@ -81,7 +81,21 @@ def forge_2(place: Path) -> None:
     stamp(place, "2")
 
 
+def forge_3(place: Path) -> None:
+    """Format 3: one schema, in the files beside the manifest, which nothing names."""
+    for branch in (None, *manifest(place).branches.list()):
+        dataset = manifest(place, branch)
+        dataset.delete("object_type = 'graph_schema'")
+        without = "regexp_replace(metadata, ',\"schema\":\"[0-9a-f]+\"', '')"
+        dataset.update({"metadata": without}, where="object_type = 'graph_commit'")
+    shutil.rmtree(place / "__schemas")
+    stamp(place, "3")
+
+
 def forge(place: Path, number: str) -> None:
+    forge_3(place)
+    if number == "3":
+        return
     if number == "2":
         forge_2(place)
     else:
@@ -94,7 +108,7 @@ def everything(place: Path, mode: str) -> dict[str, object]:
         return {b: content(graph, b) for b in BRANCHES}
 
 
-@pytest.mark.parametrize("number", ["unstamped", "1", "2"])
+@pytest.mark.parametrize("number", ["unstamped", "1", "2", "3"])
 def test_an_old_graph_is_brought_up_to_date_by_a_read_write_open(number: str, place: Path) -> None:
     before = everything(place, "r")
     forge(place, number)
@@ -112,9 +126,14 @@ def test_an_old_graph_is_brought_up_to_date_by_a_read_write_open(number: str, pl
         assert ledger.metadata(native)[FORMAT_KEY] == str(FORMAT)
     assert set(ledger.branches()) == {"draft", "working"}
     assert migrate(Location.of(place)) == []
+    with open(place, mode="r") as graph:
+        first = graph.commits()[-1]
+        assert first.schema == ""
+        assert graph.at(first.id).catalog == graph.catalog
+        assert graph.snapshot("draft").catalog == graph.catalog
 
 
-@pytest.mark.parametrize("number", ["unstamped", "1", "2"])
+@pytest.mark.parametrize("number", ["unstamped", "1", "2", "3"])
 def test_a_read_only_open_of_an_old_graph_reads_it_and_writes_nothing(
     number: str, place: Path
 ) -> None:
@@ -127,7 +146,7 @@ def test_a_read_only_open_of_an_old_graph_reads_it_and_writes_nothing(
     assert {p: p.stat().st_mtime_ns for p in place.rglob("*")} == files
 
 
-@pytest.mark.parametrize("number", ["unstamped", "2"])
+@pytest.mark.parametrize("number", ["unstamped", "3"])
 def test_an_old_graph_opened_by_several_processes_at_once_is_migrated_once(
     number: str, place: Path, tmp_path: Path
 ) -> None:

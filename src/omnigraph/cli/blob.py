@@ -21,8 +21,8 @@ from omnigraph.cli.text import columns, one_line
 from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
-    from omnigraph.graph import Graph
     from omnigraph.graph.blob_values import EntityKind
+    from omnigraph.graph.snapshots import Snapshot
     from omnigraph.storage.blobs import BlobStream
 
 _NAMES = ("TYPE", "ID", "PROPERTY")
@@ -87,8 +87,9 @@ def get(
             " or --output - to print it anyway"
         )
     with reading(place) as graph:
-        kind = _kind(graph, type)
-        with graph.read_blob(kind, type, id, property, range=range, **state.of(graph)) as value:
+        chosen = state.of(graph)
+        kind = _kind(graph.snapshot(**chosen), type)
+        with graph.read_blob(kind, type, id, property, range=range, **chosen) as value:
             if to_stdout:
                 sys.stdout.flush()
                 _copy(value, sys.stdout.buffer)
@@ -125,7 +126,9 @@ def stat(
     Reads nothing of the value itself.
     """
     with reading(place) as graph:
-        info = graph.stat_blob(_kind(graph, type), type, id, property, **state.of(graph))
+        chosen = state.of(graph)
+        kind = _kind(graph.snapshot(**chosen), type)
+        info = graph.stat_blob(kind, type, id, property, **chosen)
     if output.json:
         output.data(info.to_dict())
         return
@@ -139,8 +142,8 @@ def stat(
     output.result(columns([(name, one_line(text)) for name, text in about]))
 
 
-def _kind(graph: Graph, type: str) -> EntityKind:
-    return "edge" if type in graph.catalog.edges else "node"
+def _kind(state: Snapshot, type: str) -> EntityKind:
+    return "edge" if type in state.catalog.edges else "node"
 
 
 def _range(text: str) -> tuple[int, int | None]:

@@ -51,7 +51,9 @@ def history(
         # One more than is shown: the version before shows what the last one has changed.
         most = limit if limit is None or output.json else limit + 1
         versions = graph.history(type, id, branch=branch, limit=most)
-        kind: Literal["node", "edge"] = "edge" if type in graph.catalog.edges else "node"
+        kind: Literal["node", "edge"] = (
+            "edge" if type in graph.branch(branch).catalog.edges else "node"
+        )
     if output.json:
         output.data([version.to_dict() for version in versions])
         return

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import click
 
-from omnigraph.cli.files import decode, read_source
+from omnigraph.cli.files import read_source
 from omnigraph.cli.graphs import graph_and
 from omnigraph.errors import UsageError
 from omnigraph.settings import Settings
@@ -51,14 +51,9 @@ def schema_text(place: str | None, schema_path: str | None) -> SchemaText:
         assert schema_path is not None
         return SchemaText(read_source(schema_path), schema_path)
     from omnigraph.cli.graphs import reading
-    from omnigraph.history.repository import SCHEMA_TEXT
-    from omnigraph.language import print_schema
+    from omnigraph.history.schemas import SCHEMA_TEXT
 
     with reading(place) as graph:
-        location, objects = graph.location, graph._repository.objects
-        stored = objects.read(SCHEMA_TEXT)
-        path = f"{location}/{SCHEMA_TEXT}"
-        if stored is None:
-            # The compiled form is what counts.
-            return SchemaText(print_schema(graph.catalog), path)
-    return SchemaText(decode(stored.data, path), path)
+        history = graph._repository.history
+        schema = history.schemas.schema(history.present().state.schema)
+        return SchemaText(schema.text, f"{graph.location}/{SCHEMA_TEXT}")

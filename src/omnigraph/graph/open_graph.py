@@ -65,8 +65,8 @@ class OpenGraph:
 
     @property
     def catalog(self) -> Catalog:
-        """The accepted schema."""
-        return self._repository.catalog
+        """The schema that main has now; see `Snapshot.catalog` for that of other states."""
+        return self._repository.catalog_on(MAIN)
 
     def snapshot(
         self, branch: str = MAIN, *, commit: str | None = None, version: int | None = None
@@ -139,9 +139,11 @@ class OpenGraph:
         folder = Path(location.child("__cache/embeddings")) if location.is_local else None
         return embedder_of(self._settings, folder)
 
-    def _compiled(self, text: str, name: str | None, path: str | None) -> CompiledQuery:
-        """Compile a text and pick one of its queries."""
-        queries = self._queries.compile(text, self.catalog, path=path).queries
+    def _compiled(
+        self, text: str, name: str | None, path: str | None, catalog: Catalog
+    ) -> CompiledQuery:
+        """Compile a text for a schema, and pick one of its queries."""
+        queries = self._queries.compile(text, catalog, path=path).queries
         if name is None:
             if len(queries) != 1:
                 known = ", ".join(queries) or "none"

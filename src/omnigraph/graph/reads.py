@@ -13,7 +13,7 @@ from omnigraph.graph.open_graph import OpenGraph
 from omnigraph.graph.snapshots import Snapshot
 from omnigraph.history.manifest import MAIN
 from omnigraph.history.revisions import Revision
-from omnigraph.language import CompiledQuery, bind_parameters
+from omnigraph.language import Catalog, CompiledQuery, bind_parameters
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.query.budget import Budget
 from omnigraph.query.explain import Explanation
@@ -75,8 +75,8 @@ class Reads(OpenGraph):
             >>> g.query(text, params={"n": "Ada"}).scalar()
             36
         """
-        query = self._bound(text, name, params, path)
         revision = self._state_to_read(branch, commit, snapshot, version)
+        query = self._bound(revision, text, name, params, path)
         is_present = snapshot is None
         return run_query(self._read(query, revision, time_limit, memory_limit, is_present))
 
@@ -124,20 +124,21 @@ class Reads(OpenGraph):
             >>> sum(batch.num_rows for batch in g.query_batches(text))
             3
         """
-        query = self._bound(text, name, params, path)
         revision = self._state_to_read(branch, commit, snapshot, version)
+        query = self._bound(revision, text, name, params, path)
         read = self._read(query, revision, time_limit, memory_limit)
         return run_in_batches(read, batch_rows)
 
     def _bound(
         self,
+        revision: Revision,
         text: str,
         name: str | None,
         params: Mapping[str, Any] | None,
         path: str | None,
         otherwise: str = "run it with `mutate`",
     ) -> BoundQuery:
-        query = self._compiled(text, name, path)
+        query = self._compiled(text, name, path, self._repository.catalog_of(revision.state))
         if not isinstance(query.plan, ReadPlan):
             raise UsageError(f"query `{query.name}` writes; {otherwise}")
         return query, bind_parameters(query, params)
@@ -183,8 +184,8 @@ class Reads(OpenGraph):
             analyze: Run it, and report how many matches each step has and how long it took.
             path: Name of the text in messages.
         """
-        query = self._bound(text, name, params, path, _ONLY_READS)
         revision = self._state_to_read(branch, commit, snapshot, version)
+        query = self._bound(revision, text, name, params, path, _ONLY_READS)
         return explain_query(self._read(query, revision), analyze)
 
     def read_blob(
@@ -304,6 +305,11 @@ class StateReads(ABC):
     def _state(self) -> Snapshot:
         """The state that is read."""
 
+    @property
+    def catalog(self) -> Catalog:
+        """The schema of the state."""
+        return self._state().catalog
+
     def query(
         self,
         text: str,
@@ -315,10 +321,9 @@ class StateReads(ABC):
         path: str | None = None,
     ) -> QueryResult:
         """Match a pattern and return what was asked for; see `Graph.query`."""
-        query = self._graph._bound(text, name, params, path)
-        return run_query(
-            self._graph._read(query, self._state()._revision, time_limit, memory_limit)
-        )
+        revision = self._state()._revision
+        query = self._graph._bound(revision, text, name, params, path)
+        return run_query(self._graph._read(query, revision, time_limit, memory_limit))
 
     def query_batches(
         self,
@@ -332,8 +337,9 @@ class StateReads(ABC):
         path: str | None = None,
     ) -> QueryBatches:
         """Return the answer in batches while it is computed; see `Graph.query_batches`."""
-        query = self._graph._bound(text, name, params, path)
-        read = self._graph._read(query, self._state()._revision, time_limit, memory_limit)
+        revision = self._state()._revision
+        query = self._graph._bound(revision, text, name, params, path)
+        read = self._graph._read(query, revision, time_limit, memory_limit)
         return run_in_batches(read, batch_rows)
 
     def explain(
@@ -346,5 +352,6 @@ class StateReads(ABC):
         path: str | None = None,
     ) -> Explanation:
         """Explain how a query is run; see `Graph.explain`."""
-        query = self._graph._bound(text, name, params, path, _ONLY_READS)
-        return explain_query(self._graph._read(query, self._state()._revision), analyze)
+        revision = self._state()._revision
+        query = self._graph._bound(revision, text, name, params, path, _ONLY_READS)
+        return explain_query(self._graph._read(query, revision), analyze)

@@ -17,6 +17,7 @@ from omnigraph.history.confirmed import confirmed
 from omnigraph.history.manifest import ManifestState, PublishedTable
 from omnigraph.history.repository import Repository
 from omnigraph.history.revisions import Revision
+from omnigraph.language import Catalog
 from omnigraph.language.schema.arrow import table_schema
 
 if TYPE_CHECKING:
@@ -58,6 +59,11 @@ class Snapshot(Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"<Snapshot of {self._repository.location}: {self.branch} at {self.commit}>"
+
+    @property
+    def catalog(self) -> Catalog:
+        """The schema that the graph had in this state."""
+        return self._repository.catalog_of(self._state)
 
     @property
     def tables(self) -> tuple[PublishedTable, ...]:
@@ -113,7 +119,9 @@ class Snapshot(Struct, frozen=True):
         from omnigraph.pipeline.export.run import ExportSource
 
         tables = self.tables
-        return ExportSource(self._repository, self.branch, self.commit, tables, self._confirmed)
+        return ExportSource(
+            self._repository, self.branch, self.commit, tables, self.catalog, self._confirmed
+        )
 
     @contextmanager
     def _opened(self, table: PublishedTable) -> Iterator[TableSnapshot]:
@@ -128,7 +136,7 @@ class Snapshot(Struct, frozen=True):
         for name, count in Counter(columns).items():
             if count > 1:
                 raise UsageError(f"the column `{name}` is named twice")
-        declared = self._repository.catalog.table(type)
+        declared = self.catalog.table(type)
         known = [] if declared is None else table_schema(declared).names
         for name in columns if known else []:
             if name not in known:

@@ -145,7 +145,8 @@ class Versions(OpenGraph):
         from omnigraph.merge.diff import change_filter
 
         self._repository.history.check_branch(branch)
-        wanted = change_filter(self.catalog, kinds, types, ops)
+        catalog = self._repository.catalog_on(branch)
+        wanted = change_filter(catalog, kinds, types, ops)
         return self._feed.page(branch, wanted, start=start, cursor=cursor, limit=limit)
 
     def baseline(
@@ -173,7 +174,8 @@ class Versions(OpenGraph):
         from omnigraph.merge.diff import change_filter
 
         self._repository.history.check_branch(branch)
-        return self._feed.baseline(branch, change_filter(self.catalog, kinds, types))
+        catalog = self._repository.catalog_on(branch)
+        return self._feed.baseline(branch, change_filter(catalog, kinds, types))
 
     def history(
         self, type: str, id: str, *, branch: str = MAIN, limit: int | None = None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from omnigraph.arguments import checks_arguments
-from omnigraph.errors import UsageError
+from omnigraph.errors import ReadSetConflict, UsageError
 from omnigraph.graph.maintenance import Maintenance
 from omnigraph.history.manifest import MAIN
 from omnigraph.language import bind_parameters
@@ -272,17 +272,20 @@ class Writes(Maintenance):
 
         repository = self._writable()
         repository.history.check_branch(branch)
-        query = self._compiled(text, name, path)
-        write_plan(query)
-        if isinstance(params, list | tuple):
-            values = bind_each(query, params)
-        else:
-            values = [bind_parameters(query, cast("Mapping[str, Any] | None", params))]
-        return mutate(
-            repository,
-            branch,
-            query,
-            values,
-            lambda: self._embedder,
-            CommitOptions(actor, message, if_commit, idempotency_key),
-        )
+        options = CommitOptions(actor, message, if_commit, idempotency_key)
+        while True:
+            schema = repository.history.present(branch).state.schema
+            query = self._compiled(text, name, path, repository.history.schemas.catalog(schema))
+            write_plan(query)
+            if isinstance(params, list | tuple):
+                values = bind_each(query, params)
+            else:
+                values = [bind_parameters(query, cast("Mapping[str, Any] | None", params))]
+            try:
+                return mutate(
+                    repository, branch, query, values, lambda: self._embedder, options, schema
+                )
+            except ReadSetConflict as conflict:
+                # Another writer has changed the schema: the query means what it means there.
+                if conflict.changed != ("schema",):
+                    raise

@@ -182,15 +182,16 @@ class CommitReader(StateReader):
         lineage = self.lineage(branch)
         if lineage.find(id) is None:
             raise NotFound(f"there is no commit {id}; was its branch just deleted?")
-        # Tables that no later commit has changed are as they are now.
-        changed: set[TableIdentity] = set()
+        keys = self.schemas.tables(commit.schema)
+        # Tables that no later commit has changed are as they are now. Others may be dropped by now.
+        changed = set(keys.keys() - present.state.tables.keys())
         for later in () if branch == ARCHIVE else lineage.chain(present.head):
             if later.id == id:
                 break
             changed.update(later.changes)
         else:
             # The branch is gone, or was recreated: nothing of what it is now can be used.
-            changed.update(present.state.tables)
+            changed.update(keys)
         versions: dict[TableIdentity, tuple[int, str | None, int]] = {
             identity: (table.version, table.branch, table.rows)
             for identity, table in present.state.tables.items()
@@ -203,8 +204,10 @@ class CommitReader(StateReader):
             if not changed:
                 break
         tables = {
-            identity: PublishedTable(identity, table.key, table.path, *versions[identity])
-            for identity, table in present.state.tables.items()
+            identity: PublishedTable(
+                identity, key, identity.path(key.partition(":")[0]), *versions[identity]
+            )
+            for identity, key in keys.items()
             if identity in versions
         }
         return ManifestState(
@@ -212,6 +215,7 @@ class CommitReader(StateReader):
             MappingProxyType(tables),
             MappingProxyType({commit.branch: id}),
             MappingProxyType({}),
+            commit.schema,
         )
 
     def rows(self, branch: str, where: str) -> pa.Table:

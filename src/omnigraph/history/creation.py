@@ -16,29 +16,31 @@ from omnigraph.history.manifest import (
     TableIdentity,
     commit_row,
     head_row,
+    schema_row,
     table_row,
     version_row,
 )
 from omnigraph.history.repository import (
     INIT_CLAIM,
     RESTORE_CLAIM,
-    SCHEMA_COMPILED,
-    SCHEMA_STATE,
-    SCHEMA_TEXT,
     TABLE_FOLDERS,
     Repository,
     refuse_file,
 )
+from omnigraph.history.schemas import (
+    FOLDER,
+    SCHEMA_COMPILED,
+    SCHEMA_STATE,
+    SCHEMA_TEXT,
+)
 from omnigraph.history.store import History
-from omnigraph.language import Catalog, compile_schema
+from omnigraph.language import compile_schema
 from omnigraph.language.schema.arrow import table_schema
 from omnigraph.storage.cache_budget import CacheBudget
 from omnigraph.storage.links import refuse_links
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LOCK_FOLDER, LockTimes, effect_lock
 from omnigraph.storage.objects import Objects
-
-_STATE_FORMAT = 1
 
 
 def init_repository(
@@ -69,9 +71,10 @@ def init_repository(
     with effect_lock(location, objects, times):
         _claim_place(location, objects, history)
         failpoints.hit("init.claimed")
-        _write_schema(objects, schema_text, catalog)
+        schema = history.schemas.store(schema_text, catalog)
+        history.schemas.show(schema)
         failpoints.hit("init.schema_written")
-        repository = Repository(location, history, catalog, times, cache=cache)
+        repository = Repository(location, history, times, cache=cache)
         published = []
         for type in catalog.tables():
             kind = type.table_key.partition(":")[0]
@@ -94,9 +97,11 @@ def init_repository(
             changes={t.identity: (t.version, t.branch, t.rows) for t in published},
             deleted=0,
             touched="",
+            schema=schema,
         )
         rows = [table_row(t.key, t.identity, t.path) for t in published]
         rows += [*map(version_row, published), commit_row(genesis), head_row(genesis)]
+        rows.append(schema_row(schema))
         history.create(rows)
         failpoints.hit("init.manifest_created")
         objects.delete(INIT_CLAIM)
@@ -140,19 +145,7 @@ def _claim_place(location: Location, objects: Objects, history: History) -> None
         objects.write(INIT_CLAIM, json.dumps(claim).encode())
         return
     # Whoever claimed it is dead, or it would hold the lock. Nothing of it was ever visible.
-    for folder in TABLE_FOLDERS:
+    for folder in (*TABLE_FOLDERS, FOLDER):
         objects.delete_folder(folder)
     for file in (SCHEMA_TEXT, SCHEMA_COMPILED, SCHEMA_STATE):
         objects.delete(file)
-
-
-def _write_schema(objects: Objects, text: str, catalog: Catalog) -> None:
-    state = {
-        "format": _STATE_FORMAT,
-        "shape_hash": catalog.shape_hash,
-        "identity_hash": catalog.identity_hash,
-    }
-    objects.write(SCHEMA_TEXT, text.encode())
-    objects.write(SCHEMA_COMPILED, catalog.to_json().encode())
-    # The state comes last: it vouches for the other two.
-    objects.write(SCHEMA_STATE, json.dumps(state, indent=2).encode())

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from omnigraph.history.branch_state import MANIFEST, format_of
 from omnigraph.history.manifest import FORMAT, FORMAT_KEY
 from omnigraph.history.names import RUN_PREFIX
+from omnigraph.history.schemas import Schemas
 from omnigraph.storage.ledger import Ledger
 from omnigraph.storage.location import Location
 
@@ -36,7 +37,16 @@ def _sweep_runs(ledger: Ledger) -> None:
             ledger.delete_branch(branch)
 
 
-_STEPS: dict[int, Callable[[Ledger], None]] = {1: _declare_key, 2: _sweep_runs}
+def _store_schema(ledger: Ledger) -> None:
+    """3 → 4: a graph had one schema, and no state or commit said which."""
+    Schemas(ledger.location).store_origin()
+
+
+_STEPS: dict[int, Callable[[Ledger], None]] = {
+    1: _declare_key,
+    2: _sweep_runs,
+    3: _store_schema,
+}
 
 
 def stamp_of(location: Location) -> int:

@@ -6,6 +6,9 @@ per commit. A commit row lists the table versions it changed, so that the state 
 computed from commit rows alone, and old versions of the manifest itself can be dropped. Reading a
 snapshot and publishing cost what the tables cost, not what the history costs.
 
+One `graph_schema` row per branch names the branch's schema (see `history.schemas`). A `table` row
+is the registration of a table, and a `table_tombstone` row says that its type was dropped.
+
 When a branch is deleted, main gets its commits as `archived_commit` rows and a `deleted_branch` row
 that says which was the last one. They can be read by their ids until a cleanup drops them.
 """
@@ -21,7 +24,7 @@ from typing import Any
 from zlib import crc32
 
 import pyarrow as pa
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from omnigraph.history.names import MAIN as MAIN
 from omnigraph.history.names import branch_of_fork
@@ -29,7 +32,7 @@ from omnigraph.storage.table_ref import PRIMARY_KEY, TableRef
 
 #: Version of the manifest's own shape; see `history.formats`.
 FORMAT_KEY = "omnigraph:internal_schema_version"
-FORMAT = 3
+FORMAT = 4
 #: Which graph a manifest is of, however its folder is moved, copied or restored.
 GRAPH_KEY = "omnigraph:graph_id"
 #: Of at most so many ids a commit notes that it has touched them.
@@ -54,12 +57,15 @@ SCHEMA = pa.schema(
 COMMIT = "graph_commit"
 ARCHIVED = "archived_commit"
 DELETED_BRANCH = "deleted_branch"
+SCHEMA_ROW = "graph_schema"
 _PAST = (COMMIT, ARCHIVED, DELETED_BRANCH)
 #: Rows of the present state: everything but the history of commits.
 STATE_FILTER = f"object_type not in {_PAST}"
 COMMIT_FILTER = f"object_type = '{COMMIT}'"
 ARCHIVED_FILTER = f"object_type = '{ARCHIVED}'"
 DELETED_FILTER = f"object_type = '{DELETED_BRANCH}'"
+#: Commits that have changed the schema. JSON has this text nowhere else: quotes are escaped.
+SCHEMA_COMMIT_FILTER = f"{COMMIT_FILTER} and contains(metadata, '\"schema_before\":')"
 
 
 class TableIdentity(Struct, frozen=True, order=True):
@@ -134,6 +140,8 @@ class Commit(Struct, frozen=True):
         deleted: How many rows it has deleted; None when that is not known.
         touched: Marks of the ids that it has inserted, replaced or deleted (see `id_marks`); None
             when they are many, or not known.
+        schema: The hash of the schema after it; empty if it was made when graphs had only one.
+        schema_before: The one before, if the commit has changed it.
     """
 
     id: str
@@ -154,6 +162,13 @@ class Commit(Struct, frozen=True):
     )
     deleted: int | None = None
     touched: str | None = None
+    schema: str = ""
+    schema_before: str | None = None
+
+    @property
+    def parent_schema(self) -> str:
+        """The hash of the schema before the commit."""
+        return self.schema if self.schema_before is None else self.schema_before
 
     def to_dict(self) -> dict[str, Any]:
         """Return the commit as plain values."""
@@ -169,13 +184,51 @@ class Commit(Struct, frozen=True):
         }
 
 
+class SchemaChange(Struct, frozen=True):
+    """What a change of the schema means for the manifest.
+
+    Attributes:
+        schema: The hash of the new schema.
+        created: The tables of new types, at their first versions.
+        renamed: Tables that are called otherwise now, and how.
+        dropped: The tables whose types are gone.
+    """
+
+    schema: str
+    created: tuple[PublishedTable, ...] = ()
+    renamed: Mapping[TableIdentity, str] = field(default_factory=lambda: MappingProxyType({}))
+    dropped: tuple[TableIdentity, ...] = ()
+
+    def rows(self, state: ManifestState) -> list[dict[str, Any]]:
+        """What is published besides versions of tables."""
+        rows = [schema_row(self.schema)]
+        rows += [table_row(table.key, table.identity, table.path) for table in self.created]
+        for identity, key in self.renamed.items():
+            rows.append(table_row(key, identity, state.tables[identity].path))
+        rows += [tombstone_row(state.tables[identity]) for identity in self.dropped]
+        return rows
+
+    def tables(self, changed: Iterable[PublishedTable]) -> list[PublishedTable]:
+        """The tables of the commit, with those that are new and with their new names."""
+        named = [
+            structs.replace(table, key=self.renamed.get(table.identity, table.key))
+            for table in changed
+        ]
+        return [*named, *self.created]
+
+
 class ManifestState(Struct, frozen=True, dict=True):
-    """The folded present state of one branch."""
+    """The folded present state of one branch.
+
+    `schema` is the hash of its schema; empty for the one that the graph was created with, if that
+    was before graphs could have several.
+    """
 
     version: int
     tables: Mapping[TableIdentity, PublishedTable]
     heads: Mapping[str, str]
     tags: Mapping[str, str]
+    schema: str = ""
 
     def by_name(self, name: str) -> PublishedTable | None:
         """Find a table by its type's name."""
@@ -207,6 +260,7 @@ def fold(
     dropped: dict[TableIdentity, int] = {}
     heads: dict[str, str] = {}
     tags: dict[str, str] = {}
+    schema = "" if since is None else since.schema
     if since is not None:
         for identity, table in since.tables.items():
             registered[identity] = (table.key, table.path)
@@ -225,6 +279,8 @@ def fold(
                 tags[tag] = row["metadata"]
             else:
                 tags.pop(tag, None)
+        if kind == SCHEMA_ROW:
+            schema = row["metadata"]
         if row.get("stable_table_id") is None:
             continue
         identity = TableIdentity(row["stable_table_id"], row["table_incarnation_id"])
@@ -248,19 +304,30 @@ def fold(
         MappingProxyType(ordered),
         MappingProxyType(heads),
         MappingProxyType(tags),
+        schema,
     )
 
 
 def advance(
-    state: ManifestState, version: int, changed: Iterable[PublishedTable], commit: Commit
+    state: ManifestState,
+    version: int,
+    changed: Iterable[PublishedTable],
+    commit: Commit,
+    schema: SchemaChange | None = None,
 ) -> ManifestState:
     """The state after a commit, computed without reading it."""
-    new = {t.identity: t for t in changed}
+    tables = {**state.tables, **{t.identity: t for t in changed}}
+    if schema is not None:
+        for identity, key in schema.renamed.items():
+            tables[identity] = structs.replace(tables[identity], key=key)
+        for identity in schema.dropped:
+            del tables[identity]
     return ManifestState(
         version,
-        MappingProxyType({**state.tables, **new}),
+        MappingProxyType(tables),
         MappingProxyType({**state.heads, commit.branch: commit.id}),
         state.tags,
+        state.schema if schema is None else schema.schema,
     )
 
 
@@ -290,6 +357,28 @@ def version_row(table: PublishedTable) -> dict[str, Any]:
         "table_version": table.version,
         "table_branch": table.branch,
         "row_count": table.rows,
+    }
+
+
+def tombstone_row(table: PublishedTable) -> dict[str, Any]:
+    """Says that a table is dropped from here on."""
+    return {
+        "object_id": f"table_tombstone:{table.identity}:{table.version:020}",
+        "object_type": "table_tombstone",
+        "table_key": table.key,
+        "stable_table_id": table.identity.type_id,
+        "table_incarnation_id": table.identity.incarnation,
+        "table_version": table.version,
+    }
+
+
+def schema_row(hash: str) -> dict[str, Any]:
+    """Says which schema a branch has."""
+    return {
+        "object_id": SCHEMA_ROW,
+        "object_type": SCHEMA_ROW,
+        "metadata": hash,
+        "table_key": "",
     }
 
 
@@ -325,6 +414,10 @@ def commit_row(commit: Commit) -> dict[str, Any]:
     }
     if commit.merged:
         details["merged"] = {id: [m.branch, *m.parents] for id, m in commit.merged.items()}
+    if commit.schema:
+        details["schema"] = commit.schema
+    if commit.schema_before is not None:
+        details["schema_before"] = commit.schema_before
     return {
         "object_id": commit.id,
         "object_type": COMMIT,
@@ -440,6 +533,8 @@ def parse_commit(row: dict[str, Any]) -> Commit:
         ),
         row["row_count"],
         row["location"],
+        details.get("schema", ""),
+        details.get("schema_before"),
     )
 
 

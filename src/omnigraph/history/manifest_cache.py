@@ -36,6 +36,7 @@ class ManifestCache:
                 MappingProxyType({table.identity: table for table in tables}),
                 MappingProxyType(entry["heads"]),
                 MappingProxyType(entry["tags"]),
+                entry["schema"],
             )
         except (ValueError, TypeError, KeyError):
             return None
@@ -54,6 +55,7 @@ class ManifestCache:
             ],
             "heads": dict(state.heads),
             "tags": dict(state.tags),
+            "schema": state.schema,
         }
         content = json.dumps(entry, separators=(",", ":")).encode()
         write_file(self._file, _opening(content), content, b"}")

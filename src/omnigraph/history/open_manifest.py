@@ -14,6 +14,7 @@ from omnigraph.history.lineage import Lineage
 from omnigraph.history.manifest import GRAPH_KEY, MAIN, ManifestState, as_table
 from omnigraph.history.manifest_cache import ManifestCache
 from omnigraph.history.recent import Recent
+from omnigraph.history.schemas import Schemas
 from omnigraph.history.touched import TouchedIds
 from omnigraph.storage.cache_budget import CacheBudget
 from omnigraph.storage.cache_files import Stamp
@@ -37,11 +38,13 @@ class OpenManifest:
     Attributes:
         epoch: How often the folder was seen replaced. What was read in an earlier one is void.
         touched: What the last commits have touched.
+        schemas: The schemas that states of the graph have.
     """
 
     def __init__(self, location: Location, cache: CacheBudget | None = None) -> None:
         self.location = location
         self._cache_budget = cache or CacheBudget()
+        self.schemas = Schemas(location)
         self._process = os.getpid()
         self.epoch = 0
         self._known_graph: list[str | None] = []

@@ -45,21 +45,23 @@ class Step(Struct, frozen=True, array_like=True):
         rows: What was published, without empty columns.
         place: The address of the head row.
         is_fresh: The rows were written apart from earlier ones.
-        is_pruned: Rows were dropped instead.
+        is_rearranged: Earlier rows were dropped or replaced: where they lie now is not known.
         touched: What is known of the tables.
     """
 
     rows: tuple[dict[str, Any], ...]
     place: int = 0
     is_fresh: bool = False
-    is_pruned: bool = False
+    is_rearranged: bool = False
     touched: tuple[Touched, ...] = ()
 
 
-def step_of(rows: Iterable[Mapping[str, Any]], touched: Iterable[Touched]) -> Step:
+def step_of(
+    rows: Iterable[Mapping[str, Any]], touched: Iterable[Touched], *, is_rearranged: bool = False
+) -> Step:
     """A step that publishes rows; where they have come to lie is not known yet."""
     full = ({name: value for name, value in row.items() if value is not None} for row in rows)
-    return Step(tuple(full), touched=tuple(touched))
+    return Step(tuple(full), is_rearranged=is_rearranged, touched=tuple(touched))
 
 
 def tail_after(tail: pa.Table | None, head: str, steps: Sequence[Step]) -> pa.Table | None:
@@ -73,7 +75,7 @@ def tail_after(tail: pa.Table | None, head: str, steps: Sequence[Step]) -> pa.Ta
     came: list[dict[str, Any]] = []
     is_known = tail is not None
     for step in steps:
-        if step.is_pruned or step.is_fresh:
+        if step.is_rearranged or step.is_fresh:
             tail, came, is_known = None, [], step.is_fresh
         came = [*(row for row in came if row["object_id"] != head), *step.rows]
     if not is_known or tail is None:

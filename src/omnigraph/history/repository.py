@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -13,7 +12,8 @@ from msgspec import Struct, field
 
 from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.history.branch_state import MANIFEST
-from omnigraph.history.manifest import TableIdentity
+from omnigraph.history.manifest import ManifestState
+from omnigraph.history.schemas import SCHEMA_STATE
 from omnigraph.history.store import History
 from omnigraph.language import Catalog
 from omnigraph.storage.cache_budget import CacheBudget
@@ -26,9 +26,6 @@ from omnigraph.storage.turns import Turns
 if TYPE_CHECKING:
     from omnigraph.storage.tables import Tables
 
-SCHEMA_TEXT = "_schema.pg"
-SCHEMA_COMPILED = "_schema.ir.json"
-SCHEMA_STATE = "__schema_state.json"
 INIT_CLAIM = "__init_claim.json"
 RESTORE_CLAIM = "__restore_claim.json"
 _RESTORING = "its restore was interrupted; run `omnigraph restore` again to finish it"
@@ -36,14 +33,13 @@ TABLE_FOLDERS = ("nodes", "edges", MANIFEST)
 
 
 class Repository(Struct, frozen=True, dict=True, eq=False):
-    """One graph. `catalog` is the accepted schema.
+    """One graph.
 
     What queries that find all they need in `__cache/` do without is loaded when it is used.
     """
 
     location: Location
     history: History
-    catalog: Catalog
     lock_times: LockTimes
     external_blobs: tuple[str, ...] = ()
     cache: CacheBudget = CacheBudget()
@@ -71,6 +67,14 @@ class Repository(Struct, frozen=True, dict=True, eq=False):
         """How much memory is used for what storage has read before."""
         known: tuple[int, Tables] | None = self.__dict__.get("_tables")
         return self.history.cached_bytes + (0 if known is None else known[1].cached_bytes)
+
+    def catalog_of(self, state: ManifestState) -> Catalog:
+        """The schema of a state."""
+        return self.history.schemas.catalog(state.schema)
+
+    def catalog_on(self, branch: str) -> Catalog:
+        """The schema that a branch has now."""
+        return self.catalog_of(self.history.present(branch).state)
 
     def close(self) -> None:
         """Close the tables and the manifest; they are opened again when they are used."""
@@ -117,42 +121,22 @@ def open_repository(
         elif objects.read(SCHEMA_STATE) is not None:
             raise StorageError(f"{location.child(MANIFEST)} is missing from the graph") from None
         raise NotFound(f"there is no graph at {location}; {hint}") from None
-    catalog = _read_schema(location)
-    for type in catalog.tables():
-        if TableIdentity(type.id, type.incarnation) not in present.state.tables:
+    try:
+        keys = history.schemas.tables(present.state.schema)
+    except StorageError:
+        if Objects.at(location).read(RESTORE_CLAIM) is not None:
+            raise NotFound(f"there is no graph at {location}; {_RESTORING}") from None
+        raise
+    for identity, key in keys.items():
+        if identity not in present.state.tables:
             raise StorageError(
-                f"{location.child(SCHEMA_COMPILED)} has the type {type.name}, which the manifest"
-                " does not know: the two do not belong together"
+                f"the schema of the graph at {location} has the type {key.partition(':')[2]}, which"
+                " the manifest does not know: the two do not belong together"
             )
-    return Repository(location, history, catalog, times, cache=cache)
+    return Repository(location, history, times, cache=cache)
 
 
 def refuse_file(location: Location) -> None:
     """Refuse a place that is a file."""
     if location.is_local and Path(location.uri).is_file():
         raise UsageError(f"{location} is a file; a graph is a folder")
-
-
-def _read_schema(location: Location) -> Catalog:
-    objects = Objects.at(location)
-    files = {}
-    for path in (SCHEMA_COMPILED, SCHEMA_STATE):
-        stored = objects.read(path)
-        if stored is None and objects.read(RESTORE_CLAIM) is not None:
-            raise NotFound(f"there is no graph at {location}; {_RESTORING}")
-        if stored is None:
-            raise StorageError(f"{location.child(path)} is missing from the graph")
-        files[path] = stored.data
-    path = SCHEMA_COMPILED
-    try:
-        catalog = Catalog.from_json(files[SCHEMA_COMPILED].decode())
-        path = SCHEMA_STATE
-        wanted = json.loads(files[SCHEMA_STATE])["identity_hash"]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StorageError(f"{location.child(path)} is damaged: {error!r}") from error
-    if catalog.identity_hash != wanted:
-        raise StorageError(
-            f"{location.child(SCHEMA_COMPILED)} does not have the content that"
-            f" {SCHEMA_STATE} vouches for: one of them was changed by hand or is damaged"
-        )
-    return catalog

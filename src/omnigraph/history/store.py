@@ -19,6 +19,7 @@ from omnigraph.history.manifest import (
     Commit,
     MergedCommit,
     PublishedTable,
+    SchemaChange,
     advance,
     as_table,
     commit_row,
@@ -49,6 +50,7 @@ class History(CommitReader):
         commits: Sequence[Commit],
         tables: Iterable[PublishedTable],
         touched: Sequence[Touched] = (),
+        schema: SchemaChange | None = None,
     ) -> BranchState:
         """Publish new versions of tables on top of a state that was read.
 
@@ -61,25 +63,28 @@ class History(CommitReader):
                 `completed`.
             tables: The tables as they are after the last one.
             touched: What the commits have touched, as far as that is known.
+            schema: What the commit, which is alone then, has changed of the schema.
 
         Raises:
             ReadSetConflict: The branch has another head by now, or is gone.
         """
-        changed = list(tables)
+        changed = list(tables) if schema is None else schema.tables(tables)
         commit = commits[-1]
         commit_rows = list(map(commit_row, commits))
         rows = [*map(version_row, changed), *commit_rows, head_row(commit)]
+        if schema is not None:
+            rows += schema.rows(base.state)
         self.confirm(base.epoch)
         self._refuse_another_lifetime(base)
-        ledger = self._ledger.publish(base.ledger, as_table(rows))
+        ledger = self._ledger.publish(base.ledger, as_table(rows), replaces=schema is not None)
         if ledger.version != base.ledger.version + 1:
             # Something that does not conflict was published in between, such as a tag.
             return self.read(base.name)
-        state = advance(base.state, ledger.version, changed, commit)
+        state = advance(base.state, ledger.version, changed, commit, schema)
         published = BranchState(
             base.epoch, base.name, base.identity, commit.id, state, base.format, ledger
         )
-        self._note(base, published, step_of(rows, touched))
+        self._note(base, published, step_of(rows, touched, is_rearranged=schema is not None))
         self.touched.put(base.identity, touched)
         self._extend_lineage(base, commit_rows, ledger.version)
         if ledger.version // _PRUNE_EVERY > base.ledger.version // _PRUNE_EVERY:
@@ -89,7 +94,7 @@ class History(CommitReader):
             before = published
             state = structs.replace(state, version=pruned.version)
             published = structs.replace(published, state=state, ledger=pruned)
-            self._note(before, published, Step((), is_pruned=True))
+            self._note(before, published, Step((), is_rearranged=True))
             self._extend_lineage(before, (), pruned.version)
         return published
 
@@ -117,15 +122,26 @@ class History(CommitReader):
         raise ReadSetConflict(text, changed=("branch",))
 
     def completed(self, base: BranchState, commits: Sequence[Commit]) -> list[Commit]:
-        """Commits on top of a state that know what they merge, and what their tables were."""
+        """Commits on top of a state that know what they merge, and what was before them."""
         versions = {i: (table.version, table.branch) for i, table in base.state.tables.items()}
+        schema = base.state.schema
         complete = []
         for commit in commits:
             before = {i: versions[i] for i in commit.changes if i in versions}
             versions |= {i: (change[0], change[1]) for i, change in commit.changes.items()}
             merged = MappingProxyType(self._merged(base, commit))
             before_it = MappingProxyType(before)
-            complete.append(structs.replace(commit, merged=merged, before=before_it))
+            is_changed = commit.schema not in ("", schema)
+            complete.append(
+                structs.replace(
+                    commit,
+                    merged=merged,
+                    before=before_it,
+                    schema=commit.schema or schema,
+                    schema_before=schema if is_changed else None,
+                )
+            )
+            schema = commit.schema or schema
         return complete
 
     def _merged(self, base: BranchState, commit: Commit) -> Mapping[str, MergedCommit]:

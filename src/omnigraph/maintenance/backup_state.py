@@ -17,13 +17,14 @@ from omnigraph.errors import NotFound, StorageError
 from omnigraph.history.archive import archived_commits
 from omnigraph.history.branch_state import MANIFEST, BranchState, native
 from omnigraph.history.manifest import GRAPH_KEY, MAIN, Commit, TableIdentity
-from omnigraph.history.repository import SCHEMA_COMPILED, SCHEMA_STATE, SCHEMA_TEXT, Repository
+from omnigraph.history.repository import Repository
+from omnigraph.history.schemas import FOLDER, SCHEMA_COMPILED, SCHEMA_STATE, SCHEMA_TEXT
 from omnigraph.storage.branch_files import branch_details
 from omnigraph.storage.table_ref import TableRef
 from omnigraph.writes.audit import TABLE as RECOVERIES
 from omnigraph.writes.recovery import resolved
 
-#: The schema as it is now: small files that a change of the schema replaces.
+#: The schema of main as it is now: small files that a change of the schema replaces.
 SCHEMA_FILES = (SCHEMA_TEXT, SCHEMA_COMPILED, SCHEMA_STATE)
 #: How often a graph that is open for reading only is looked at.
 _LOOKS = 50
@@ -36,7 +37,7 @@ class Moment:
     Attributes:
         states: By name, main among them.
         archived: The commits of deleted branches that main can still read.
-        schema: The files of the schema.
+        schema: The files of the schemas.
         recoveries: The newest version of the log of interrupted writes; 0 when there is none.
     """
 
@@ -99,7 +100,7 @@ def _look(repository: Repository, branches: Sequence[str] | None) -> Moment:
     archived = tuple(archived_commits(history))
     states = {name: history.read(name) for name in _chosen(repository, branches, archived)}
     schema = {}
-    for path in SCHEMA_FILES:
+    for path in (*SCHEMA_FILES, *repository.objects.paths(FOLDER)):
         stored = repository.objects.read(path)
         if stored is None:
             raise StorageError(f"{repository.location.child(path)} is missing from the graph")

@@ -10,8 +10,9 @@ import pyarrow as pa
 from omnigraph.compute.keys import physical
 from omnigraph.errors import NotFound, OmnigraphError, SchemaError
 from omnigraph.history.branch_state import BranchState
-from omnigraph.history.manifest import PublishedTable
-from omnigraph.history.repository import SCHEMA_TEXT, Repository
+from omnigraph.history.manifest import MAIN, PublishedTable
+from omnigraph.history.repository import Repository
+from omnigraph.history.schemas import SCHEMA_TEXT
 from omnigraph.language import EdgeType, NodeType, compile_schema
 from omnigraph.maintenance.check_indexes import index_problems
 from omnigraph.maintenance.reached import ReachedTable, readable_versions
@@ -92,7 +93,7 @@ def _check_branch(repository: Repository, branch: BranchState) -> Iterator[Probl
         yield from _check_table(repository, branch, table, readable)
     yield from _check_rules(repository, branch, readable)
     for table in readable:
-        type = repository.catalog.table(table.name)
+        type = repository.catalog_of(branch.state).table(table.name)
         if type is None or not branch.owns(table):
             # Another branch owns the same version, or one of which it is a later one.
             continue
@@ -113,7 +114,7 @@ def _check_schema(repository: Repository) -> Iterator[Problem]:
         text = str(error).strip().partition("\n")[0]
         yield Problem("", None, "schema", f"{SCHEMA_TEXT} was replaced or is damaged: {text}")
         return
-    if shape != repository.catalog.shape_hash:
+    if shape != repository.catalog_on(MAIN).shape_hash:
         text = f"{SCHEMA_TEXT} is not the text of the schema that the graph has accepted"
         yield Problem("", None, "schema", f"{text}: it was replaced, or changed by hand")
 
@@ -203,10 +204,10 @@ def _check_rules(
         check_each_id(type, narrow, violations)
     edges = [
         edge
-        for edge in repository.catalog.edges.values()
+        for edge in view.catalog.edges.values()
         if {edge.name, edge.source, edge.target} <= deltas.keys()
     ]
-    check_keys(repository.catalog, deltas, view.table, violations, edges=edges)
+    check_keys(view.catalog, deltas, view.table, violations, edges=edges)
     for violation in violations.listed:
         assert violation.type is not None
         key = view.type(violation.type).table_key

@@ -9,6 +9,7 @@ from msgspec import ValidationError
 from omnigraph.errors import NotFound
 from omnigraph.history.names import fork_name
 from omnigraph.history.repository import Repository
+from omnigraph.history.schemas import FOLDER as SCHEMAS
 from omnigraph.query.tables.files import map_arrays
 from omnigraph.query.tables.version_key import VersionKey
 from omnigraph.storage.cache_files import FOLDER as CACHE
@@ -31,7 +32,7 @@ def control_leftovers(repository: Repository) -> list[Leftover]:
     """Small files whose writer was killed before they were whole."""
     objects = repository.objects
     files = objects.files("", deep=False)
-    for folder in (SIDECARS, LOCK_FOLDER):
+    for folder in (SIDECARS, LOCK_FOLDER, SCHEMAS):
         files += objects.files(folder)
     unfinished = [file for file in files if UNFINISHED.fullmatch(file.path.rpartition("/")[2])]
     return [Leftover(file.path, (file,)) for file in unfinished]

@@ -315,7 +315,7 @@ def _reports(
             was, now = set(before.fragments()), set(after.fragments())
             removed, added = removed + len(was - now), added + len(now - was)
             indexes |= _covering(after) - _covering(before)
-        type = repository.catalog.table(table.name)
+        type = repository.catalog_of(base.state).table(table.name)
         now_open = tables.open(table.ref, table.version)
         pending = {} if type is None else _pending(type, now_open, bool(own))
         yield OptimizedTable(table.key, removed, added, bool(own), tuple(sorted(indexes)), pending)

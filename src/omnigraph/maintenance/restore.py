@@ -19,7 +19,9 @@ from omnigraph import failpoints
 from omnigraph.errors import AlreadyExists, NotFound, StorageError, UsageError
 from omnigraph.history.branch_state import MANIFEST
 from omnigraph.history.creation import refuse_inside
-from omnigraph.history.repository import RESTORE_CLAIM, SCHEMA_STATE, refuse_file
+from omnigraph.history.repository import RESTORE_CLAIM, refuse_file
+from omnigraph.history.schemas import FOLDER as SCHEMAS
+from omnigraph.history.schemas import SCHEMA_STATE
 from omnigraph.history.store import History
 from omnigraph.maintenance.backup_target import (
     FILES,
@@ -258,8 +260,9 @@ class _Restore:
                 lock.check()
                 self._copy(file)
             failpoints.hit("restore.manifest_copied")
-            lock.check()
-            self._copy(last)
+            for file in last:
+                lock.check()
+                self._copy(file)
             failpoints.hit("restore.copied")
         except Damaged:
             self._undo()
@@ -295,20 +298,21 @@ class _Restore:
 
 def _in_order(
     files: Mapping[str, BackedUpFile],
-) -> tuple[list[BackedUpFile], list[BackedUpFile], BackedUpFile]:
+) -> tuple[list[BackedUpFile], list[BackedUpFile], list[BackedUpFile]]:
     """The files in the order in which they may become visible.
 
     Returns:
         Those that nobody looks at; the versions of main's manifest, the newest one first, since
-        that is the graph; and the file without which a graph cannot be opened.
+        that is the graph; and the schemas, without which a graph cannot be opened.
     """
     # Names of versions count downwards.
     versions = sorted(path for path in files if path.startswith(_VERSIONS))
-    last = files.get(SCHEMA_STATE)
-    if last is None or not versions:
+    schemas = sorted(path for path in files if path.startswith(f"{SCHEMAS}/"))
+    if SCHEMA_STATE not in files or not versions:
         raise StorageError("the backup is damaged: it has no manifest, or no schema")
-    tables = [file for path, file in sorted(files.items()) if path not in {*versions, SCHEMA_STATE}]
-    return tables, [files[path] for path in versions], last
+    last = [*schemas, SCHEMA_STATE]
+    tables = [file for path, file in sorted(files.items()) if path not in {*versions, *last}]
+    return tables, [files[path] for path in versions], [files[path] for path in last]
 
 
 def _remove_lock(location: Location) -> None:

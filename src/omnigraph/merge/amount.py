@@ -62,7 +62,7 @@ def is_surely_less(base: Base, theirs: GraphState, size: int) -> bool:
     """True when all rows of all tables that changed have less than so many bytes."""
     rows = [
         (type, base.state.table(type).rows + theirs.table(type).rows)
-        for type in base.state.repository.catalog.tables()
+        for type in base.state.catalog.tables()
         if base.state.place(type) != theirs.place(type)
     ]
     if base.overlay or any(_has_blobs(type) and count > _SAMPLE for type, count in rows):
@@ -76,7 +76,7 @@ def changed_tables(base: Base, theirs: GraphState) -> list[Changed]:
     Nothing is read but the lists of fragments, which a merge needs anyway.
     """
     changed = []
-    for type in base.state.repository.catalog.tables():
+    for type in base.state.catalog.tables():
         way = route(type, base.state, theirs)
         if way.kind != "none" or type.name in base.overlay or base.doubts.get(type.name):
             steps = [_step(type, one, other) for one, other in way.steps]

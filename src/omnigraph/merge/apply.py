@@ -264,6 +264,7 @@ def _prepared(view: View, proposal: Proposal, settings: Settling) -> tuple[_Star
     start = proposal.base(ours)
     if start.base is None:
         return start, Combined({}, (), ())
+    _refuse_other_schemas(proposal, ours, start.base.state)
     # What a branch becomes that has no changes of its own is known to keep the rules.
     check = start.outcome != "fast_forward"
     view.is_exact = not check
@@ -276,6 +277,15 @@ def _prepared(view: View, proposal: Proposal, settings: Settling) -> tuple[_Star
             every = combine(view, start.base, proposal.theirs, without, check=check)
         _refuse_unknown(settings, known | {conflict.key for conflict in every.conflicts}, proposal)
     return start, combined
+
+
+def _refuse_other_schemas(proposal: Proposal, ours: GraphState, base: GraphState) -> None:
+    """Refuse what would put rows of one schema into tables of another one."""
+    if not ours.state.schema == base.state.schema == proposal.theirs.state.schema:
+        raise UsageError(
+            f"{proposal.action}: the schema was changed in between, on one side or on both, and"
+            " states with different schemas cannot be merged yet; nothing was written"
+        )
 
 
 def _refuse_unknown(settings: Settling, known: Collection[Key], proposal: Proposal) -> None:

@@ -49,7 +49,7 @@ class Base(Struct, frozen=True):
         """What changed since, by the type's name; only types with changes."""
         changes_by_type = {}
         names = {type.name for type in changed_types(self.state, new)} | set(self.overlay)
-        for type in self.state.repository.catalog.tables():
+        for type in self.state.catalog.tables():
             if type.name not in names:
                 continue
             changes = table_changes(type, self.state, new)
@@ -103,7 +103,7 @@ def _with(ours: Base, below: Base, theirs: GraphState) -> Base:
     """A base with what another common ancestor has changed since both come from."""
     overlay, doubts = dict(ours.overlay), {name: dict(d) for name, d in ours.doubts.items()}
     for name, changes in below.changes_to(theirs).items():
-        type = theirs.repository.catalog.type(name)
+        type = theirs.catalog.type(name)
         unsure = below.doubts.get(name, {})
         rows = ours.rows(type, ids_to_merge(changes, unsure))
         merged = three_way(changes, rows, compared_columns(type), doubts=unsure)

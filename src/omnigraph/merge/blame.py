@@ -65,8 +65,8 @@ def blame(repository: Repository, name: str, id: str, branch: str) -> list[Blame
     Raises:
         NotFound: There is no such branch, type or entity.
     """
-    type = repository.catalog.type(name)
     with head_state(repository, branch) as state:
+        type = state.catalog.type(name)
         newest_first = steps(state, type, id)
         newest = next(newest_first, None)
         if newest is None:

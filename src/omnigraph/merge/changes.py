@@ -16,10 +16,10 @@ from msgspec import Struct
 
 from omnigraph.compute.arrays import as_arrow, as_numpy
 from omnigraph.errors import NotFound
-from omnigraph.history.manifest import ManifestState, PublishedTable
+from omnigraph.history.manifest import ManifestState, PublishedTable, TableIdentity
 from omnigraph.history.repository import Repository
-from omnigraph.language import EdgeType, NodeType
-from omnigraph.language.schema.arrow import table_schema
+from omnigraph.language import Catalog, EdgeType, NodeType
+from omnigraph.language.schema.arrow import PROPERTY_ID, table_schema
 from omnigraph.merge.ancestors import fork_point
 from omnigraph.merge.rows import RowChanges, across, net
 from omnigraph.storage.blobs import with_tokens
@@ -56,35 +56,41 @@ class GraphState(Struct, frozen=True, dict=True):
             )
         return home
 
+    @property
+    def catalog(self) -> Catalog:
+        """The schema of the state."""
+        return self.repository.catalog_of(self.state)
+
     def table(self, type: Type) -> PublishedTable:
-        """The version of a type's table."""
-        table = self.state.by_name(type.name)
+        """The version of a type's table, whatever the type was called."""
+        table = self.state.tables.get(identity_of(type))
         if table is None:
             raise NotFound(f"there was no type `{type.name}` at commit {self.commit}")
         return table
 
     def has(self, type: Type) -> bool:
         """True when there is a table of the type."""
-        return self.state.by_name(type.name) is not None
+        return identity_of(type) in self.state.tables
 
     def place(self, type: Type) -> tuple[TableRef, int] | None:
         """Which version of which table a type has; None when it has none."""
-        table = self.state.by_name(type.name)
+        table = self.state.tables.get(identity_of(type))
         return None if table is None else (table.ref, table.version)
 
     def snapshot(self, type: Type) -> TableSnapshot:
         """A type's table, opened once."""
-        if type.name not in self._opened:
+        identity = identity_of(type)
+        if identity not in self._opened:
             table = self.table(type)
-            self._opened[type.name] = self.repository.tables.open(table.ref, table.version)
-        return self._opened[type.name]
+            self._opened[identity] = self.repository.tables.open(table.ref, table.version)
+        return self._opened[identity]
 
     @cached_property
-    def _opened(self) -> dict[str, TableSnapshot]:
+    def _opened(self) -> dict[TableIdentity, TableSnapshot]:
         return {}
 
     @cached_property
-    def routes(self) -> dict[tuple[str, str, str], Route]:
+    def routes(self) -> dict[tuple[TableIdentity, str, str], Route]:
         """What is known of how changes since this state are found; see `route`."""
         return {}
 
@@ -96,7 +102,7 @@ class GraphState(Struct, frozen=True, dict=True):
         """The rows that have one of some values, in the form that changes have."""
         snapshot = self.snapshot(type)
         return as_change_rows(
-            type, snapshot, snapshot.find(column, values, table_schema(type).names)
+            type, snapshot, snapshot.find(column, values, stored_columns(type, snapshot))
         )
 
 
@@ -109,20 +115,57 @@ def state_at(repository: Repository, commit: str, *branches: str) -> GraphState:
     return GraphState(repository, commit, branch, history.state_at(commit, (branch,)))
 
 
+def identity_of(type: Type) -> TableIdentity:
+    """Which table is that of a type."""
+    return TableIdentity(type.id, type.incarnation)
+
+
+def stored_columns(type: Type, snapshot: TableSnapshot) -> list[str]:
+    """What a version of a type's table has of the type's columns, as they are called there."""
+    return list(_stored_names(type, snapshot).values())
+
+
+def _stored_names(type: Type, snapshot: TableSnapshot) -> dict[str, str]:
+    """What the columns of a type are called in a version of its table.
+
+    The ids of properties tell: an earlier version may call them otherwise, or not have them yet.
+    """
+    schema = table_schema(type)
+    stored = {_property_id(field): field.name for field in snapshot.schema}
+    names = {}
+    for field in schema:
+        id = _property_id(field)
+        if id is None:
+            names[field.name] = field.name
+        elif id in stored:
+            names[field.name] = stored[id]
+    return names
+
+
+def _property_id(field: pa.Field) -> bytes | None:
+    return (field.metadata or {}).get(PROPERTY_ID)
+
+
 def compared_columns(type: Type) -> list[str]:
     """What tells if a row has changed: all its columns but the id."""
     return [name for name in table_schema(type).names if name != "id"]
 
 
 def as_change_rows(type: Type, snapshot: TableSnapshot, rows_read: pa.Table) -> pa.Table:
-    """Rows with `_rowid` in the form that changes have: blobs are told by their content."""
-    names = table_schema(type).names
-    rows = with_tokens(snapshot, rows_read.select(names), rows_read[ROW_ID])
-    return (
-        rows.replace_schema_metadata(None)
-        .append_column(ROW_ID, rows_read[ROW_ID].cast(pa.uint64()))
-        .cast(change_schema(type))
-    )
+    """Rows with `_rowid` in the form that changes have: blobs are told by their content.
+
+    What the version does not have of the type's columns is null.
+    """
+    names = _stored_names(type, snapshot)
+    rows = with_tokens(snapshot, rows_read.select(list(names.values())), rows_read[ROW_ID])
+    schema = change_schema(type)
+    columns = [
+        rows[names[field.name]].cast(field.type)
+        if field.name in names
+        else pa.nulls(rows.num_rows, field.type)
+        for field in schema.remove(schema.get_field_index(ROW_ID))
+    ]
+    return pa.table([*columns, rows_read[ROW_ID].cast(pa.uint64())], schema)
 
 
 def change_schema(type: Type) -> pa.Schema:
@@ -168,7 +211,7 @@ class Route(Struct, frozen=True):
 
 def route(type: Type, old: GraphState, new: GraphState) -> Route:
     """How to find what changed in a table that both states have; see `table_changes`."""
-    key = (type.name, new.branch, new.commit)
+    key = (identity_of(type), new.branch, new.commit)
     if key not in old.routes:
         old.routes[key] = _route(type, old, new)
     return old.routes[key]
@@ -203,8 +246,15 @@ def joined(type: Type, kind: RouteKind, step_changes: Sequence[RowChanges]) -> R
 
 
 def changed_types(old: GraphState, new: GraphState) -> Sequence[Type]:
-    """The types whose tables are at different versions, in the order of the schema."""
-    return [type for type in old.repository.catalog.tables() if old.place(type) != new.place(type)]
+    """The types whose tables are at different versions, in the order of the newer schema.
+
+    Types that only the older one has come last.
+    """
+    types = list(new.catalog.tables())
+    if old.state.schema != new.state.schema:
+        known = {identity_of(type) for type in types}
+        types += [type for type in old.catalog.tables() if identity_of(type) not in known]
+    return [type for type in types if old.place(type) != new.place(type)]
 
 
 def _origin(old: GraphState, new: GraphState) -> GraphState:
@@ -227,12 +277,15 @@ def _all_rows(type: Type, state: GraphState) -> pa.Table:
     if not state.has(type):
         return change_schema(type).empty_table()
     snapshot = state.snapshot(type)
-    return as_change_rows(type, snapshot, snapshot.read(table_schema(type).names, places=True))
+    return as_change_rows(
+        type, snapshot, snapshot.read(stored_columns(type, snapshot), places=True)
+    )
 
 
 def _changes(type: Type, old: TableSnapshot, new: TableSnapshot) -> RowChanges:
-    names = table_schema(type).names
-    return as_row_changes(type, old, new, changes_between(old, new, names, compare=False))
+    columns, old_columns = stored_columns(type, new), stored_columns(type, old)
+    changes_read = changes_between(old, new, columns, old_columns=old_columns, compare=False)
+    return as_row_changes(type, old, new, changes_read)
 
 
 def as_row_changes(

@@ -10,8 +10,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from omnigraph.errors import NotFound
-from omnigraph.history.branch_state import ARCHIVE
-from omnigraph.history.manifest import MAIN, Commit, ManifestState, PublishedTable, TableIdentity
+from omnigraph.history.manifest import Commit, ManifestState, PublishedTable, TableIdentity
 from omnigraph.history.repository import Repository
 from omnigraph.merge.changes import GraphState
 
@@ -24,8 +23,8 @@ def states_around(
 ) -> tuple[GraphState, GraphState]:
     """The state at the first parent of a commit, and the state at the commit.
 
-    Both have only the tables that the commit changed; how many rows those had is not known. Before
-    the first commit there is no table.
+    Both have only the tables that the commit changed or dropped; how many rows those had is not
+    known. Before the first commit there is no table.
 
     Args:
         repository: The graph.
@@ -39,27 +38,31 @@ def states_around(
     home = branch or history.home(commit.id, (commit.branch,))
     if home is None:
         raise NotFound(f"there is no commit {commit.id}; was it just cleaned up?")
-    known = history.read(MAIN if home == ARCHIVE else home).state.tables
+    keys = history.schemas.tables(commit.schema)
+    keys_before = history.schemas.tables(commit.parent_schema)
     parent = commit.parents[0] if commit.parents else ""
     before = dict(commit.before)
-    unknown = commit.changes.keys() - before.keys()
+    dropped = keys_before.keys() - keys.keys()
+    unknown = (commit.changes.keys() | dropped) - before.keys()
     if parent and unknown:
         before |= _versions_at(repository, parent, home, unknown)
     after = {identity: (change[0], change[1]) for identity, change in commit.changes.items()}
 
-    def state(id: str, versions: Mapping[TableIdentity, _Version]) -> GraphState:
+    def state(id: str, versions: Mapping[TableIdentity, _Version], schema: str) -> GraphState:
         tables = {
-            identity: PublishedTable(identity, table.key, table.path, *versions[identity], rows=0)
-            for identity, table in known.items()
+            identity: PublishedTable(
+                identity, key, identity.path(key.partition(":")[0]), *versions[identity], rows=0
+            )
+            for identity, key in history.schemas.tables(schema).items()
             if identity in versions
         }
         nothing = MappingProxyType[str, str]({})
         manifest = ManifestState(
-            commit.manifest_version, MappingProxyType(tables), nothing, nothing
+            commit.manifest_version, MappingProxyType(tables), nothing, nothing, schema
         )
         return GraphState(repository, id, home, manifest)
 
-    return state(parent, before), state(commit.id, after)
+    return state(parent, before, commit.parent_schema), state(commit.id, after, commit.schema)
 
 
 def _versions_at(

@@ -135,7 +135,7 @@ class Diff:
         self.old: str | None = old.commit or None
         self.new: str = new.commit
         self._old, self._new = old, new
-        self._filter = change_filter(old.repository.catalog, kinds, types, ops)
+        self._filter = change_filter(new.catalog, kinds, types, ops, old.catalog)
 
     def __repr__(self) -> str:
         return f"<Diff {self.old or ''}..{self.new}>"
@@ -195,8 +195,16 @@ def change_filter(
     kinds: Collection[str] | None,
     types: Collection[str] | None,
     ops: Collection[str] | None = None,
+    earlier: Catalog | None = None,
 ) -> ChangeFilter:
     """What a caller wants, checked.
+
+    Args:
+        catalog: The schema that has the types.
+        kinds: Only nodes, or only edges.
+        types: Only these types.
+        ops: Only these operations.
+        earlier: A schema that may have some of the types instead.
 
     Raises:
         UsageError: There is no such kind or operation.
@@ -204,7 +212,7 @@ def change_filter(
     """
     return ChangeFilter(
         _one_of("kind", kinds, KINDS),
-        _known_types(catalog, types),
+        _known_types([catalog, *([] if earlier is None else [earlier])], types),
         _one_of("operation", ops, OPERATIONS),
     )
 
@@ -272,9 +280,17 @@ def _one_of(what: str, names: Collection[str] | None, known: Sequence[Any]) -> t
     return tuple(known) if names is None else tuple(each for each in known if each in names)
 
 
-def _known_types(catalog: Catalog, types: Collection[str] | None) -> tuple[str, ...] | None:
-    names = _texts(types)
-    return None if names is None else tuple(sorted({catalog.type(name).name for name in names}))
+def _known_types(
+    catalogs: Sequence[Catalog], types: Collection[str] | None
+) -> tuple[str, ...] | None:
+    chosen = _texts(types)
+    if chosen is None:
+        return None
+    known, *earlier = catalogs
+    for name in chosen:
+        if all(catalog.table(name) is None for catalog in earlier):
+            known.type(name)
+    return tuple(sorted(set(chosen)))
 
 
 def _is_same(left: Any, right: Any) -> bool:

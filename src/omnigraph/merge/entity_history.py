@@ -23,9 +23,14 @@ from omnigraph.history.manifest import Commit
 from omnigraph.history.publications import Publication, Publications, Span, publications
 from omnigraph.history.repository import Repository
 from omnigraph.language import EdgeType
-from omnigraph.language.schema.arrow import table_schema
 from omnigraph.language.values import to_json
-from omnigraph.merge.changes import GraphState, Type, as_change_rows, compared_columns
+from omnigraph.merge.changes import (
+    GraphState,
+    Type,
+    as_change_rows,
+    compared_columns,
+    stored_columns,
+)
 from omnigraph.merge.diff import Operation
 from omnigraph.storage.changes import LAST_UPDATED, read_rows
 from omnigraph.storage.table_ref import ROW_ID, TableRef
@@ -94,8 +99,8 @@ def entity_history(
     """
     if limit is not None and limit < 0:
         raise UsageError(f"limit is 0 or more, not {limit}")
-    type = repository.catalog.type(name)
     with head_state(repository, branch) as state:
+        type = state.catalog.type(name)
         newest_first = steps(state, type, id)
         first = next(newest_first, None)
         if first is None:
@@ -276,22 +281,21 @@ class _Walk:
         if not place.num_rows:
             return None
         # Not by the row id: Lance would first work out the places of all rows.
-        return self._as_row(snapshot, read_rows(snapshot, place, self._columns))
+        return self._as_row(snapshot, read_rows(snapshot, place, self._columns(snapshot)))
 
     def _row(self, version: int, row_id: int) -> _Row | None:
         """A row in a version, by its stable row id."""
         snapshot = self._opened(version)
         try:
-            row = snapshot.take([row_id], self._columns)
+            row = snapshot.take([row_id], self._columns(snapshot))
         except NotFound:
             return None
         if row["id"][0].as_py() != self._id:
             return None
         return self._as_row(snapshot, row.append_column(ROW_ID, pa.array([row_id], pa.uint64())))
 
-    @property
-    def _columns(self) -> list[str]:
-        return [*table_schema(self._type).names, LAST_UPDATED]
+    def _columns(self, snapshot: TableSnapshot) -> list[str]:
+        return [*stored_columns(self._type, snapshot), LAST_UPDATED]
 
     def _as_row(self, snapshot: TableSnapshot, row: pa.Table) -> _Row:
         values = as_change_rows(self._type, snapshot, row)

@@ -96,7 +96,7 @@ class Baseline:
     _filter: ChangeFilter = field(repr=False)
 
     def __iter__(self) -> Iterator[EntityChange]:
-        for type in self._state.repository.catalog.tables():
+        for type in self._state.catalog.tables():
             if self._filter.wants(type) and self._state.has(type):
                 with _gaps(self._seen, self._state):
                     yield from all_rows(type, self._state.snapshot(type))

@@ -16,8 +16,12 @@ import pyarrow.compute as pc
 
 from omnigraph.compute.arrays import as_numpy
 from omnigraph.language import EdgeType, NodeType
-from omnigraph.language.schema.arrow import table_schema
-from omnigraph.merge.changes import as_change_rows, change_schema, compared_columns
+from omnigraph.merge.changes import (
+    as_change_rows,
+    change_schema,
+    compared_columns,
+    stored_columns,
+)
 from omnigraph.merge.diff import (
     OPERATIONS,
     EntityChange,
@@ -124,7 +128,7 @@ def changes_after(
 def all_rows(type: NodeType | EdgeType, table: TableSnapshot) -> Iterator[EntityChange]:
     """All rows of a table as inserts, in the order in which they are stored, a few at a time."""
     nothing = change_schema(type).empty_table()
-    for batch in table.batches(table_schema(type).names, places=True):
+    for batch in table.batches(stored_columns(type, table), places=True):
         rows = as_change_rows(type, table, pa.Table.from_batches([batch]))
         yield from entity_changes(column_changes(type, RowChanges(nothing, rows), OPERATIONS))
 
@@ -132,7 +136,7 @@ def all_rows(type: NodeType | EdgeType, table: TableSnapshot) -> Iterator[Entity
 def _rows(type: NodeType | EdgeType, table: TableSnapshot | None, row_ids: RowIds) -> pa.Table:
     if table is None or not len(row_ids):
         return change_schema(type).empty_table()
-    rows = table.take(row_ids.tolist(), table_schema(type).names)
+    rows = table.take(row_ids.tolist(), stored_columns(type, table))
     return as_change_rows(type, table, rows.append_column(ROW_ID, pa.array(row_ids)))
 
 

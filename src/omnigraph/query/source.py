@@ -28,6 +28,8 @@ class Source:
     def __init__(self, repository: Repository, state: ManifestState, caches: Caches) -> None:
         self._repository = repository
         self._state = state
+        #: The schema of the state.
+        self.catalog: Catalog = repository.catalog_of(state)
         self._caches = caches
         self._columns: dict[str, TableColumns] = {}
         self._topologies: dict[str, tuple[CachedTopology, Topology]] = {}
@@ -39,11 +41,6 @@ class Source:
         source = copy(self)
         source.searches = searches
         return source
-
-    @property
-    def catalog(self) -> Catalog:
-        """The schema."""
-        return self._repository.catalog
 
     @property
     def magnitudes(self) -> tuple[int, ...]:

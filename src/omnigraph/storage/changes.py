@@ -57,7 +57,12 @@ class Changes:
 
 
 def changes_between(
-    old: TableSnapshot, new: TableSnapshot, columns: Sequence[str], *, compare: bool = True
+    old: TableSnapshot,
+    new: TableSnapshot,
+    columns: Sequence[str],
+    *,
+    old_columns: Sequence[str] | None = None,
+    compare: bool = True,
 ) -> Changes:
     """Compare two versions of a table.
 
@@ -66,14 +71,16 @@ def changes_between(
         new: A later version of the same table, or of a fork of it. If a version between them
             went back to an earlier one, then to one that `old` comes from, too.
         columns: What to read of the rows that differ.
+        old_columns: What to read of those in the older version, if it has other columns.
         compare: Leave out rows that were written again with equal values. Else there may be
             some, for callers who compare the rows themselves.
     """
     wanted = list(dict.fromkeys(columns))
+    old_wanted = wanted if old_columns is None else list(dict.fromkeys(old_columns))
     moves = moves_between(old, new)
-    gone = moves.gone([LAST_UPDATED, *wanted])
+    gone = moves.gone([LAST_UPDATED, *old_wanted])
     fresh = moves.fresh([LAST_UPDATED, *wanted])
-    return changes_of(old, new, gone, fresh, wanted, compare=compare)
+    return changes_of(old, new, gone, fresh, wanted, old_wanted=old_wanted, compare=compare)
 
 
 def changes_of(
@@ -83,6 +90,7 @@ def changes_of(
     fresh: pa.Table,
     wanted: Sequence[str],
     *,
+    old_wanted: Sequence[str] | None = None,
     compare: bool = True,
 ) -> Changes:
     """What changed between two versions, of rows or of all rows of some entities.
@@ -93,8 +101,10 @@ def changes_of(
         gone: The rows that are no longer where they were, with their places and `LAST_UPDATED`.
         fresh: The rows that are where none was before.
         wanted: What to read of the rows that differ.
+        old_wanted: What to read of those in the older version, if it has other columns.
         compare: See `changes_between`.
     """
+    old_wanted = wanted if old_wanted is None else old_wanted
     old_ids, fresh_ids = _numbers(gone, ROW_ID), _numbers(fresh, ROW_ID)
     was_updated, was_there = _looked_up(old_ids, _numbers(gone, LAST_UPDATED), fresh_ids)
     is_updated = _numbers(fresh, LAST_UPDATED)
@@ -112,14 +122,15 @@ def changes_of(
     if min(part.num_rows for part in places) > _MANY_ROWS:
         # Lance takes turns with its processor and its disk: two readers use both.
         with ThreadPoolExecutor(1) as pool:
-            reading = pool.submit(read_rows, old, places[0], wanted)
+            reading = pool.submit(read_rows, old, places[0], old_wanted)
             after = read_rows(new, places[1], wanted)
             before = reading.result()
     else:
-        before, after = (read_rows(*of, wanted) for of in zip((old, new), places, strict=True))
+        before = read_rows(old, places[0], old_wanted)
+        after = read_rows(new, places[1], wanted)
     before_ids = _numbers(before, ROW_ID)
     return Changes(
-        before.select(wanted),
+        before.select(old_wanted),
         after.select(wanted),
         before_ids,
         _numbers(after, ROW_ID),

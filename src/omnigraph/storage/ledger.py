@@ -207,17 +207,23 @@ class Ledger:
                     raise
         raise AssertionError("unreachable")
 
-    def publish(self, base: LedgerVersion, rows: pa.Table) -> LedgerVersion:
+    def publish(
+        self, base: LedgerVersion, rows: pa.Table, *, replaces: bool = False
+    ) -> LedgerVersion:
         """Insert or replace rows, by `object_id`, on top of a version that was read.
 
-        Of the rows with the base's head none may replace another one but the head.
+        Args:
+            base: The version.
+            rows: The rows.
+            replaces: With the base's head come other rows that may replace some, which takes a
+                look at all of them.
 
         Raises:
             ReadSetConflict: Somebody else changed the same rows since `base`.
         """
         has_head = pc.index(rows[_KEY], base.head).as_py() >= 0
         try:
-            if base.place is not None and has_head:
+            if base.place is not None and has_head and not replaces:
                 return self._replace(base, base.place, rows)
             # A merge moves the dataset it is called on: `base` has to stay what it is.
             dataset = self._checkout(base)
@@ -233,7 +239,7 @@ class Ledger:
         except (ValueError, RuntimeError) as error:
             raise StorageError(f"{self._path}: {_line(error)}") from error
         if has_head:
-            # The first head of a branch: the next publish replaces it.
+            # The next publish replaces it.
             where = f"{_KEY} = '{base.head}'"
             return self.read(base.branch, where, base.head, version=int(dataset.version))[0]
         return self._as_version(base.branch, dataset, base.head)

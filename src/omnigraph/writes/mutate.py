@@ -122,6 +122,7 @@ def mutate(
     parameters: Sequence[Mapping[str, Value]],
     embedder: Callable[[], Embedder],
     options: CommitOptions,
+    schema: str,
 ) -> MutationResult:
     """Run a mutation query.
 
@@ -133,6 +134,7 @@ def mutate(
             runs once with each set, in their order, and all of it ends in one commit.
         embedder: Returns what makes the vectors that inserts need and leave out.
         options: What the caller says about the commit.
+        schema: The hash of the schema that the query was compiled with.
 
     Raises:
         UsageError: The query reads.
@@ -169,11 +171,12 @@ def mutate(
                 query.source,
                 *(repr(sorted(values.items())) for values in parameters),
             ),
+            schema=schema,
         ),
     )
     if result.repeated:
         counts.clear()
-    catalog = repository.catalog
+    catalog = repository.history.schemas.catalog(schema)
     touched = {name: c for name, c in counts.items() if c.affected}
     return MutationResult(
         result.commit,

@@ -35,6 +35,7 @@ def open_for_writing(
         with repository.lock():
             migrate(location)
         repository = open_repository(location, times=times, cache=cache)
+    _show_schema(repository)
     objects = repository.objects
     if list_sidecars(objects) or objects.read(INIT_CLAIM) is not None:
         from omnigraph.writes.recovery import resolved
@@ -42,3 +43,14 @@ def open_for_writing(
         with resolved(repository):
             objects.delete(INIT_CLAIM)
     return repository
+
+
+def _show_schema(repository: Repository) -> None:
+    """Let the files of main show its schema, if the writer that changed it did not get to it."""
+    history = repository.history
+    schema = history.present().state.schema
+    if not schema or history.schemas.shown_hash() == schema:
+        return
+    with repository.lock():
+        # Read again: somebody else may have changed it since.
+        history.schemas.show(history.read().state.schema)

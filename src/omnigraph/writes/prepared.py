@@ -116,7 +116,15 @@ def _made_anew(branch: str) -> ReadSetConflict:
     return ReadSetConflict(text, changed=("branch",))
 
 
+def schema_changed(branch: str) -> ReadSetConflict:
+    """What to say about a write that was prepared for another schema."""
+    text = f"the schema of branch `{branch}` was changed while this write was prepared"
+    return ReadSetConflict(f"{text}; run it again", changed=("schema",))
+
+
 def _stage(repository: Repository, request: WriteRequest, base: BranchState) -> Prepared:
+    if request.schema is not None and request.schema != base.state.schema:
+        raise schema_changed(request.branch)
     tables: list[PreparedTable] = []
     view = View(repository, base)
     for name, change in request.prepare(view).items():
@@ -157,6 +165,8 @@ def caught_up(
         raise Stale(_made_anew(now.name))
     if now.head == prepared.base.head:
         return prepared
+    if now.state.schema != prepared.base.state.schema:
+        raise Stale(schema_changed(now.name))
     if prepared.is_exact:
         text = f"branch `{now.name}` moved on while this write was prepared"
         raise Stale(ReadSetConflict(text, changed=("branch",)))

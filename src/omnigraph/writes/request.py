@@ -66,6 +66,8 @@ class WriteRequest:
             a commit even if no table changes.
         may_omit: Tables that others have changed, so that what is staged for them does not fit any
             more, are left out; the answer says which tables were written.
+        schema: The hash of the schema that the caller has compiled its request with. On a branch
+            that has another one by now it is a conflict.
     """
 
     branch: str
@@ -77,6 +79,7 @@ class WriteRequest:
     is_long: bool = False
     merged: str | None = None
     may_omit: bool = False
+    schema: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,11 @@ class View:
     def __init__(self, repository: Repository, base: BranchState) -> None:
         self.repository = repository
         self.base = base
+        #: The schema of the state.
+        self.catalog: Catalog = repository.catalog_of(base.state)
         self._open: dict[str, ReadTable] = {}
         #: What is prepared holds for this state alone, whatever was read of it.
         self.is_exact = False
-
-    @property
-    def catalog(self) -> Catalog:
-        """The schema."""
-        return self.repository.catalog
 
     def type(self, name: str) -> NodeType | EdgeType:
         """Find a type by its name.

@@ -86,6 +86,7 @@ class ExportSource:
         branch: The branch.
         commit: The commit.
         tables: Its tables, nodes first.
+        catalog: Its schema.
         confirmed: Surrounds what reads the tables, and raises when they are gone meanwhile.
     """
 
@@ -93,6 +94,7 @@ class ExportSource:
     branch: str
     commit: str
     tables: Sequence[PublishedTable]
+    catalog: Catalog
     confirmed: Callable[[], AbstractContextManager[None]]
 
 
@@ -239,7 +241,7 @@ def _tasks(
         if not groups and format != "jsonl":
             # Its columns are worth a file; no line of JSON is not.
             groups = [()]
-        form = row_form(table, snapshot, repository.catalog)
+        form = row_form(table, snapshot, source.catalog)
         for fragments in groups:
             yield PartTask(
                 str(repository.location),

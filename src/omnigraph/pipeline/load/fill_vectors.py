@@ -73,8 +73,9 @@ def fill_vectors(
         options: What the caller says about the commit.
         progress: Is called with how far it is.
     """
-    types = _types(repository.catalog, names)
-    filling = _Filling(repository, LoadedEmbedding(settings, embedder), types, progress)
+    schema = repository.history.present(branch).state.schema
+    types = _types(repository.history.schemas.catalog(schema), names)
+    filling = _Filling(repository, LoadedEmbedding(settings, embedder), types, schema, progress)
     digest = request_digest(options.idempotency_key, "embed", repr(names))
     return filling.run(branch, options, digest)
 
@@ -111,6 +112,7 @@ class _Filling:
     repository: Repository
     embedding: TextEmbedding
     types: Sequence[NodeType | EdgeType]
+    schema: str
     progress: Progress
     _filled: dict[str, _Filled] = field(default_factory=dict)
     _places: dict[str, TableRef] = field(default_factory=dict)
@@ -126,6 +128,7 @@ class _Filling:
             writer="embed",
             is_long=True,
             request_digest=digest,
+            schema=self.schema,
         )
         try:
             written = write(self.repository, request)
@@ -133,7 +136,7 @@ class _Filling:
             if not self._handed:
                 self._discard()
         counts = {name: TypeCounts(updated=t.replaced) for name, t in written.tables.items()}
-        catalog = self.repository.catalog
+        catalog = self.repository.history.schemas.catalog(self.schema)
         return MutationResult(
             written.commit,
             branch,

@@ -72,7 +72,10 @@ def load(
 ) -> LoadResult:
     """Load an input; see `Graph.load`."""
     check_engine(where)
-    return _Load(repository, settings, input, where, options, progress).run()
+    schema = repository.history.present(options.branch).state.schema
+    catalog = repository.history.schemas.catalog(schema)
+    options = replace(options, schema=schema)
+    return _Load(repository, catalog, settings, input, where, options, progress).run()
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,7 @@ class _Load:
     """A load of one input, whatever it is."""
 
     repository: Repository
+    catalog: Catalog
     settings: Settings
     input: Input
     where: Where
@@ -116,7 +120,7 @@ class _Load:
     def _parts(self, source: Paths, engine: Engine, format: str | None) -> list[Part]:
         return parts_of(
             source,
-            self.repository.catalog,
+            self.catalog,
             engine.parallelism,
             format=format,
             type=self.input.type,
@@ -142,7 +146,7 @@ class _Load:
 
     def _tables(self) -> LoadResult:
         """Load tables that are in memory, in this process: they are here already."""
-        tables = _tables(self.input, self.repository.catalog)
+        tables = _tables(self.input, self.catalog)
         content = [part for pair in tables for part in pair]
         size = sum(table.nbytes for _, table in tables)
         if self.where.engine == "spark":
@@ -171,15 +175,15 @@ class _Load:
             for name, table in tables:
                 pq.write_table(table, Path(folder) / f"{name}.parquet")
             engine = engine_for(self.where, self.settings, 0)
-            columns, catalog = self.input.columns or {}, self.repository.catalog
-            parts = parts_of(folder, catalog, engine.parallelism, columns=columns)
+            columns = self.input.columns or {}
+            parts = parts_of(folder, self.catalog, engine.parallelism, columns=columns)
             return self._loaded(engine, [replace(part, file="") for part in parts], size, content)
 
     def _frame(self, frame: DataFrame) -> LoadResult:
         name, columns = self.input.type, dict(self.input.columns or {})
         if name is None:
             raise UsageError("of which type are the rows of this DataFrame? Pass type=")
-        check_type(self.repository.catalog, name, "the DataFrame", named=True)
+        check_type(self.catalog, name, "the DataFrame", named=True)
         if self.where.engine == "local":
             raise UsageError("a DataFrame is loaded by Spark; leave the engine out")
         from omnigraph.pipeline.spark.engine import SparkEngine

@@ -127,6 +127,7 @@ class LoadOptions:
         max_errors: Lines with so many faults may be omitted.
         rejects: A folder for lines that are wrong.
         request_digest: What tells a repeated load from another one with the same key.
+        schema: The hash of the schema that the input was divided with, if it was.
     """
 
     mode: str = "merge"
@@ -135,6 +136,7 @@ class LoadOptions:
     max_errors: int = 0
     rejects: Path | None = None
     request_digest: str | None = None
+    schema: str | None = None
 
 
 @dataclass(frozen=True)
@@ -221,6 +223,7 @@ class Loading:
             writer="load",
             is_long=True,
             request_digest=options.request_digest,
+            schema=options.schema,
         )
         try:
             written = write(self.repository, request)

@@ -71,8 +71,8 @@ class OmnigraphDataSource(DataSource):
             settings = Settings.from_env()
             repository = writable(Location.of(options.need("path")), settings)
             type = options.need("type")
-            check_type(repository.catalog, type, "the DataFrame", named=True)
             repository.history.check_branch(branch)
+            check_type(repository.catalog_on(branch), type, "the DataFrame", named=True)
             commit = CommitOptions(
                 options.get("actor"),
                 options.get("message"),

@@ -141,7 +141,7 @@ def pin(
         known = sorted(t.name for t in state.tables.values())
         raise NotFound(with_hint(f"the graph has no type `{type}`", type, known))
     snapshot = repository.tables.open(table.ref, table.version)
-    every = row_form(table, snapshot, repository.catalog).columns
+    every = row_form(table, snapshot, repository.catalog_of(state)).columns
     if columns is None:
         chosen = tuple(column for column in every if not column.type.is_blob)
     else:

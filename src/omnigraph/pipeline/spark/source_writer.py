@@ -54,7 +54,7 @@ class OmnigraphWriter(DataSourceArrowWriter):
         self.options = options
         self.part = Part("", "", "frame", type=type)
         self.begun = self._loading(repository, None, ()).begin()
-        self.embedding = embedding_for(repository.catalog, settings)
+        self.embedding = embedding_for(self.begun.context.catalog, settings)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:
         """Stage a partition; see `DataSourceArrowWriter`."""
