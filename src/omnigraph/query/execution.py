@@ -29,7 +29,7 @@ from omnigraph.query.operators.project import Chunk, in_chunks, project
 from omnigraph.query.operators.runner import gathered, run_steps
 from omnigraph.query.prepared import Prepared
 from omnigraph.query.source import Source
-from omnigraph.query.steps import Scan
+from omnigraph.query.steps import Scan, Step
 from omnigraph.query.tables import policy
 from omnigraph.query.values import Values
 
@@ -153,6 +153,20 @@ class Execution(Struct, dict=True):
     def search(self) -> str | None:
         """How an index is asked for the first matches, if it is."""
         return None if self.nearest is None else str(self.nearest)
+
+    def indexes(self) -> dict[Step, list[str]]:
+        """The indexes that scans are going to ask, by step."""
+        from omnigraph.query.operators.find_nodes import indexes_for
+
+        scans = [s for s in self.prepared.steps if isinstance(s, Scan) and s.filters]
+        return {
+            scan: [
+                name
+                for type in scan.types
+                for name in indexes_for(self.context, type, scan.filters)
+            ]
+            for scan in scans
+        }
 
     def plan_search(self) -> None:
         """Look for an index that finds the first matches."""

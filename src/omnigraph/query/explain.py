@@ -75,6 +75,7 @@ class Explanation(Struct, frozen=True):
 def explained(
     plan: ReadPlan,
     steps: Sequence[Step],
+    indexes: Mapping[Step, Sequence[str]],
     measured: Measurements | None = None,
     answer: Measured | None = None,
     search: str | None = None,
@@ -84,11 +85,12 @@ def explained(
     Args:
         plan: The plan.
         steps: How its pattern is matched.
+        indexes: The names of the indexes that steps ask.
         measured: What the operators did.
         answer: What all of it did.
         search: How an index is asked, if it is.
     """
-    explained = list(_matching(steps, None if measured is None else measured.steps, 0))
+    explained = list(_matching(steps, indexes, None if measured is None else measured.steps, 0))
     if measured is None or answer is None:
         return (*explained, *(ExplainedStep(0, text) for _, text in _following(plan, search)))
     before = measured.steps.get(steps[-1], Measured()).seconds if steps else 0.0
@@ -118,7 +120,10 @@ def _following(plan: ReadPlan, search: str | None) -> Iterator[tuple[Stage | Non
 
 
 def _matching(
-    steps: Sequence[Step], measured: Mapping[Step, Measured] | None, depth: int
+    steps: Sequence[Step],
+    indexes: Mapping[Step, Sequence[str]],
+    measured: Mapping[Step, Measured] | None,
+    depth: int,
 ) -> Iterator[ExplainedStep]:
     before = 0.0
     for step in steps:
@@ -128,9 +133,15 @@ def _matching(
             # A step's own clock runs while it waits for those before it.
             rows, seconds = did.rows, max(0.0, did.seconds - before)
             before = did.seconds
-        yield ExplainedStep(depth, str(step), step.estimate, rows, seconds)
+        names = indexes.get(step, ())
+        text = f"{step} by {_named(names)}" if names else str(step)
+        yield ExplainedStep(depth, text, step.estimate, rows, seconds)
         if isinstance(step, Extend | Without):
-            yield from _matching(step.steps, measured, depth + 1)
+            yield from _matching(step.steps, indexes, measured, depth + 1)
+
+
+def _named(indexes: Sequence[str]) -> str:
+    return f"the index{'es' * (len(indexes) > 1)} {', '.join(indexes)}"
 
 
 def _number(value: float | None) -> str:

@@ -127,6 +127,7 @@ def explain_query(read: Read, analyze: bool) -> Explanation:
     source = _resolved(read)
     prepared = prepare(read.plan, source)
     execution = _execution(read, prepared, source)
+    indexes = execution.indexes()
     if analyze:
         measured = execution.context.measured
         try:
@@ -134,10 +135,10 @@ def explain_query(read: Read, analyze: bool) -> Explanation:
         finally:
             source.release()
         answer = Measured(rows, measured.seconds)
-        steps = explained(read.plan, prepared.steps, measured, answer, execution.search)
+        steps = explained(read.plan, prepared.steps, indexes, measured, answer, execution.search)
     else:
         execution.plan_search()
-        steps = explained(read.plan, prepared.steps, search=execution.search)
+        steps = explained(read.plan, prepared.steps, indexes, search=execution.search)
     return Explanation(read.query.name, read.revision.commit, steps)
 
 

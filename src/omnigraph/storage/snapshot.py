@@ -222,6 +222,12 @@ class TableSnapshot:
         with table_errors(self.ref):
             return self._scanner(columns, where, limit, places, None, fragments, span).to_table()
 
+    def indexes_for(self, where: str) -> list[str]:
+        """The names of the indexes that a predicate is answered by."""
+        with table_errors(self.ref):
+            plan = self._dataset.scanner(columns=[], filter=where, with_row_id=True).explain_plan()
+        return [index.name for index in self.indices() if f"@{index.name}(" in plan]
+
     def check_predicate(self, where: str) -> None:
         """Check that a predicate can be understood.
 

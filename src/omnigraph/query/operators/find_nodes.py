@@ -9,7 +9,7 @@ import pyarrow as pa
 from omnigraph.compute.arrays import as_numpy
 from omnigraph.compute.evaluate import matches, value
 from omnigraph.compute.keys import physical
-from omnigraph.compute.pushdown import push_down
+from omnigraph.compute.pushdown import Pushed, push_down
 from omnigraph.language.query.expressions import (
     Checked,
     Column,
@@ -25,6 +25,7 @@ from omnigraph.query.computed import is_computed
 from omnigraph.query.frames import Frame
 from omnigraph.query.operators.context import Context
 from omnigraph.query.operators.filter import node_flags
+from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import Positions
 from omnigraph.query.values import Values
 from omnigraph.storage.table_ref import ROW_ID
@@ -38,18 +39,24 @@ def find_nodes(
     if searches:
         # The others first: they may leave few texts to look at.
         others = tuple(f for f in filters if f not in searches)
-        positions = find_nodes(context, variable, type, others)
+        by_search = None if others else _by_search(context, type, searches[0])
+        if by_search is None:
+            positions = find_nodes(context, variable, type, others)
+        else:
+            positions, searches = by_search, searches[1:]
         for condition in searches:
             positions = _passing(context, variable, type, condition, positions)
         return positions
     columns = context.source.columns(type)
     if not filters:
         return columns.positions()
-    properties = sorted({e.property for f in filters for e in walk(f) if isinstance(e, PropertyOf)})
-    table = context.source.catalog.nodes[type]
-    if not columns.keeps([physical(name, table) for name in properties]):
+    names = _columns_of(context, type, filters)
+    if not columns.keeps(names):
         by_index = _by_index(context, variable, type, filters)
         if by_index is not None:
+            is_selective = len(by_index) * policy.SELECTIVE_PART < columns.rows
+            if is_selective and not any(map(_is_equality, filters)) and columns.has_index(names):
+                columns.ask_less(names)
             return by_index
     for condition in filters:
         by_value = _by_value(context, type, condition)
@@ -66,24 +73,62 @@ def find_nodes(
     return np.flatnonzero(passing)
 
 
-def _by_index(
-    context: Context, variable: str, type: str, filters: tuple[Checked, ...]
-) -> Positions | None:
-    """Let the storage find the nodes, when it can test at least a part of the filters."""
+def _by_search(context: Context, type: str, condition: Checked) -> Positions | None:
+    """The nodes that a text search finds by an index; None to look at all of them."""
+    searches = context.source.searches
+    if searches is None or not isinstance(condition, PropertyOf) or not _is_search(condition):
+        return None
+    return searches.matching_rows(condition.property, type)
+
+
+def indexes_for(context: Context, type: str, filters: tuple[Checked, ...]) -> list[str]:
+    """The names of the indexes that `find_nodes` is going to ask."""
+    names = []
+    for condition in filters:
+        for part in walk(condition):
+            if context.source.searches is not None and _is_search(part):
+                assert isinstance(part, PropertyOf)
+                names += context.source.searches.index_names(part.property, type)
+    others = tuple(f for f in filters if not any(map(_is_search, walk(f))))
+    columns = context.source.columns(type)
+    if others and not columns.would_keep(_columns_of(context, type, others)):
+        pushed = _pushed(context, type, others)
+        names += [] if pushed is None else columns.snapshot.indexes_for(pushed.sql)
+    return list(dict.fromkeys(names))
+
+
+def _columns_of(context: Context, type: str, filters: tuple[Checked, ...]) -> list[str]:
     table = context.source.catalog.nodes[type]
-    condition = filters[0] if len(filters) == 1 else Logic("and", filters)
+    properties = {e.property for f in filters for e in walk(f) if isinstance(e, PropertyOf)}
+    return [physical(name, table) for name in sorted(properties)]
+
+
+def _pushed(context: Context, type: str, filters: tuple[Checked, ...]) -> Pushed | None:
+    """What the storage can test of filters."""
+    table = context.source.catalog.nodes[type]
 
     def name(expression: Column | PropertyOf | Entity) -> str | None:
         return physical(expression.property, table) if isinstance(expression, PropertyOf) else "id"
 
-    pushed = push_down(condition, context.parameters, name)
+    return push_down(_all_of(filters), context.parameters, name)
+
+
+def _all_of(filters: tuple[Checked, ...]) -> Checked:
+    return filters[0] if len(filters) == 1 else Logic("and", filters)
+
+
+def _by_index(
+    context: Context, variable: str, type: str, filters: tuple[Checked, ...]
+) -> Positions | None:
+    """Let the storage find the nodes, when it can test at least a part of the filters."""
+    pushed = _pushed(context, type, filters)
     if pushed is None:
         return None
     rows = context.source.table(type).read([], pushed.sql, places=True)
     positions: Positions = as_numpy(rows[ROW_ID]).astype(np.int64)
     if pushed.exact:
         return positions
-    return _passing(context, variable, type, condition, positions)
+    return _passing(context, variable, type, _all_of(filters), positions)
 
 
 def _by_value(context: Context, type: str, condition: Checked) -> Positions | None:
@@ -113,6 +158,10 @@ def _passing(
     flags = matches(condition, values.columns, frame.count, context.parameters)
     passing: Positions = positions[np.asarray(as_numpy(flags), bool)]
     return passing
+
+
+def _is_equality(condition: Checked) -> bool:
+    return isinstance(condition, Compare) and condition.operator == "="
 
 
 def _is_search(expression: Checked) -> bool:

@@ -186,6 +186,21 @@ class Searches(Struct, dict=True):
         for type, places in ranked(self.source, scores).items():
             self._shares[name, type] = scores[type][0], 1 / (k + places)
 
+    def matching_rows(self, name: str, type: str) -> Positions | None:
+        """All rows that a text search finds by an index; None when all texts have to decide."""
+        call = self.calls[name]
+        if not isinstance(call, TextMatch):
+            return None
+        text = self._text(name, call, type)
+        return np.zeros(0, np.int64) if text is None else self._texts.all_matching(text)
+
+    def index_names(self, name: str, type: str) -> list[str]:
+        """The full-text index that a search is going to ask, if it does."""
+        call = self.calls[name]
+        if not isinstance(call, TextMatch):
+            return []
+        return self._texts.index_names(type, call.property.property)
+
     # --- what an index of vectors is asked ---
 
     def column_of(self, name: str) -> str:

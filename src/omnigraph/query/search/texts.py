@@ -138,6 +138,20 @@ class Texts:
                 search.rows = union([decided, search.certain])
         return among(positions, search.rows)
 
+    def all_matching(self, search: TextSearch) -> Positions | None:
+        """All rows that match; None when there is neither an index nor postings to tell."""
+        if search.rows is None:
+            texts = 0 if search.uncertain is None else len(search.uncertain)
+            postings = self._postings(search, texts)
+            if postings is not None:
+                search.rows = postings.matching(search.query)
+            elif search.uncertain is None:
+                return None
+            else:
+                decided = self._read(search, search.uncertain).matching(search.query)
+                search.rows = union([decided, search.certain])
+        return search.rows
+
     def relevance(self, search: TextSearch, positions: Positions) -> tuple[Floats, Flags]:
         """The scores of rows, and which have no text."""
         scores = np.zeros(len(positions))
@@ -159,6 +173,15 @@ class Texts:
                 parts = counts * (_K1 + 1) / (counts + _K1 * (1 - _B + _B * size))
                 scores[common(positions, rows)[0]] = (parts * weights).sum(axis=1)
         return scores, corpus.lengths[positions] < 0
+
+    def index_names(self, type: str, column: str) -> list[str]:
+        """The index that the next search in a column is going to ask."""
+        known = self._source.columns(type).kept(TextColumn, column)
+        if known.postings is not None or (known.knows_index and known.index is None):
+            return []
+        indexes = self._source.table(type).indices()
+        names = [i.name for i in indexes if i.kind == "full_text" and i.column == column]
+        return names if len(names) == 1 else []
 
     # --- with postings of the column ---
 

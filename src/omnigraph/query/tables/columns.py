@@ -102,6 +102,8 @@ class TableColumns:
         self._asked: dict[str, int] = {}
         self._widths: dict[str, float] = {}
         self._sought: dict[str, int] = {}
+        #: The columns with an index, once that was asked.
+        self._indexed: frozenset[str] | None = None
         #: What searches know about columns, and its bytes.
         self._kept: dict[tuple[type[Any], str], Any] = {}
         self._kept_bytes = 0
@@ -223,14 +225,37 @@ class TableColumns:
             return True
         if self.rows > policy.LARGE_TABLE_ROWS:
             return False
-        limit = policy.LARGE_COLUMN_BYTES if most is None else most
         with self._guard:
             for name in names:
                 self._asked[name] = self._asked.get(name, 0) + 1
-            return all(
-                self._asked[name] > policy.OFTEN and self._width(name) * self.rows <= limit
-                for name in names
-            )
+            return self._pays_off(names, policy.OFTEN, most)
+
+    def ask_less(self, names: Sequence[str]) -> None:
+        """Forget that columns were just asked for: they do not have to be read for that."""
+        with self._guard:
+            for name in names:
+                self._asked[name] = max(0, self._asked.get(name, 0) - 1)
+
+    def has_index(self, names: Sequence[str]) -> bool:
+        """True when one of some columns has an index."""
+        if self._indexed is None:
+            self._indexed = frozenset(index.column for index in self.snapshot.indices())
+        return not self._indexed.isdisjoint(names)
+
+    def would_keep(self, names: Sequence[str]) -> bool:
+        """What `keeps` is going to say when it is asked."""
+        if self.has(names) or self.rows <= policy.SMALL_TABLE_ROWS:
+            return True
+        is_large = self.rows > policy.LARGE_TABLE_ROWS
+        return not is_large and self._pays_off(names, policy.OFTEN - 1, None)
+
+    def _pays_off(self, names: Sequence[str], often: int, most: int | None) -> bool:
+        """True when columns were asked for more often than so, and are not too large."""
+        limit = policy.LARGE_COLUMN_BYTES if most is None else most
+        return all(
+            self._asked.get(name, 0) > often and self._width(name) * self.rows <= limit
+            for name in names
+        )
 
     def _width(self, name: str) -> float:
         """How many bytes a value has, as far as is known."""

@@ -19,6 +19,10 @@ SMALL_TABLE_ROWS = 20_000
 LARGE_TABLE_ROWS = 1_000_000
 OFTEN = 4
 LARGE_COLUMN_BYTES = 64 << 20
+#: When an index finds less than such a part of the rows, asking it again is faster than looking at
+#: all values of a column in memory: it takes a few milliseconds, and nothing has to be read before.
+#: Equal values are looked up in memory in less, once the column is in order.
+SELECTIVE_PART = 50
 #: A column is put in order once single values were asked for this often: sorting takes as long as
 #: looking at all values some ten times.
 SOUGHT_OFTEN = 8
