@@ -214,7 +214,7 @@ def test_a_damaged_file_that_shows_the_schema_hides_no_data(
         before = content(reader, "main")
     spoil(place / name)
     for mode in ("r", "rw"):
-        with open(place, mode=mode) as graph:  # type: ignore[arg-type]
+        with open(place, mode=mode) as graph:
             assert content(graph, "main") == before
 
 
