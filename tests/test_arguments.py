@@ -58,14 +58,15 @@ TAKES: dict[str, set[str]] = {
         ],
         FLAG,
     ),
-    **dict.fromkeys(["limit", "max_errors", "memory_limit", "version"], INTEGER),
+    **dict.fromkeys(["keep", "limit", "max_errors", "memory_limit", "version"], INTEGER),
     **dict.fromkeys(["batch_rows", "rows"], INTEGER),
     "time_limit": NUMBER,
     **dict.fromkeys(["a", "b", "ref"], REF),
     **dict.fromkeys(
         [
-            "batches", "branches", "columns", "kinds", "leftovers_older_than", "ops", "params",
-            "progress", "range", "settings", "snapshot", "spark", "stream", "types",
+            "batches", "branches", "columns", "grace", "kinds", "leftovers_older_than",
+            "older_than", "ops", "params", "progress", "range", "settings", "snapshot", "spark",
+            "stream", "types",
         ],
         NOTHING,
     ),

@@ -51,6 +51,8 @@ POINTS: dict[str, str] = {
     "branch.created": "branch create: the branch exists",
     "branch.archived": "branch delete: main has its commits, the branch still exists",
     "branch.deleted": "branch delete: the branch is gone, its table forks stay until a cleanup",
+    "cleanup.old_found": "cleanup: the old versions of a table are known, the lock is not taken",
+    "cleanup.old_removed": "cleanup: after each portion of old versions, the lock is still held",
     "cleanup.found": "cleanup: the leftovers of a place are known, the lock is not taken",
     "cleanup.checked": "cleanup: the lock is held, nothing was removed from this portion",
     "cleanup.removed": "cleanup: after each portion, the lock is still held",

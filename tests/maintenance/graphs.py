@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from omnigraph import failpoints
 from omnigraph.graph import Graph, init, open
+from omnigraph.maintenance import cleanup
 from omnigraph.storage.tables import TableSnapshot
 
 SCHEMA = """
@@ -65,3 +67,10 @@ def optimize_with(place: str, point: str, skip: int) -> None:
     """What a child does: optimize, and die on the way."""
     with open(place) as graph, failpoints.active(point, "kill", skip=skip):
         graph.optimize(actor="child")
+
+
+def clean_with(place: str, point: str, skip: int) -> None:
+    """What a child does: remove old versions a few files at a time, and die on the way."""
+    cleanup._PORTION = 5
+    with open(place) as graph, failpoints.active(point, "kill", skip=skip):
+        graph.cleanup(keep=2, grace=timedelta(0), confirm=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,33 +16,51 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.cleanup import CleanupResult
 
 
+#: With fewer commits left to read, a mistake is hard to undo.
+_FEW = 3
+
+
 @click.command(
     epilog="""\b
 Examples:
   omnigraph cleanup team.omni
   omnigraph cleanup team.omni --confirm
+  omnigraph cleanup team.omni --keep 10 --older-than 7d
+  omnigraph cleanup team.omni --keep 10 --older-than 7d --confirm
   omnigraph cleanup team.omni --leftovers-older-than 12h --json"""
 )
 @graph_arguments()
 @click.option("--confirm", is_flag=True, help="Remove it; otherwise it is only shown.")
-@span_option("--leftovers-older-than", default="1d", help="Keep what is younger: 30m, 12h, 7d.")
+@click.option(
+    "--keep",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Old versions, too: all but the newest N commits of each branch; 10 is good.",
+)
+@span_option("--older-than", help="Old versions, too: of commits older than this; 7d.")
+@span_option("--grace", default="1h", help="Keep what was a head within this time, for readers.")
+@span_option(
+    "--leftovers-older-than", default="1d", help="Keep leftovers that are younger: 30m, 12h, 7d."
+)
 @common_options
-def cleanup(
-    output: Output,
-    place: str,
-    confirm: bool,
-    leftovers_older_than: timedelta,
-) -> int:
-    """Remove what failed and killed writes have left.
+def cleanup(output: Output, place: str, confirm: bool, **options: Any) -> int:
+    """Remove what failed and killed writes have left, and old versions.
 
     Shows files that nothing refers to: of loads that died, of writes that were not
     finished, and of deleted branches, whose commits could be read by their ids
     until now. With --confirm it removes them. Every commit of every branch and tag
     stays as it is, and so does what others are writing now.
+    With --keep or --older-than, old versions go as well: commits that they were
+    cannot be read any more. With both, both must hold. What a branch or a tag reads
+    stays in any case.
     Exits with 1 when a table could not be looked at; the others are cleaned.
     """
-    with writing(place, output, "leftovers") if confirm else reading(place) as graph:
-        result = graph.cleanup(confirm=confirm, leftovers_older_than=leftovers_older_than)
+    if options["keep"] is not None and options["keep"] < _FEW:
+        output.note(f"warning: --keep {options['keep']} leaves little to go back to; 10 is good")
+    is_more = options["keep"] is not None or options["older_than"] is not None
+    what = "old versions and leftovers" if is_more else "leftovers"
+    with writing(place, output, what) if confirm else reading(place) as graph:
+        result = graph.cleanup(confirm=confirm, **options)
     if output.json:
         output.data(result.to_dict())
     else:
@@ -55,12 +72,21 @@ def _show(output: Output, result: CleanupResult) -> None:
     from omnigraph.history.names import branch_of_fork
 
     if result.places:
-        rows = [[p.place, f"{p.files:,}", size(p.bytes)] for p in result.places]
+        head = ["place", *(["versions"] if result.versions else []), "files", "size"]
+        rows = [
+            [
+                p.place,
+                *([f"{p.versions:,}"] if result.versions else []),
+                f"{p.files:,}",
+                size(p.bytes),
+            ]
+            for p in result.places
+        ]
         forks = [
             [f"of deleted branches: {', '.join(map(branch_of_fork, p.forks))}"] * bool(p.forks)
             for p in result.places
         ]
-        text = table(["place", "files", "size"], rows, right=("files", "size"), below=forks)
+        text = table(head, rows, right=head[1:], below=forks)
         output.table(text + "\n")
     for place, message in result.errors.items():
         output.note(f"{output.style('error', fg='red', bold=True)}: {place}: {message}")
@@ -73,6 +99,9 @@ def _show(output: Output, result: CleanupResult) -> None:
                 "",
             )
         )
+    if result.commits:
+        then = "" if result.confirmed else " then"
+        output.result(f"{counted(result.commits, 'commit')} cannot be read any more{then}")
     if result.files or result.places or result.branches:
         what = f"{counted(result.files, 'file')}, {size(result.bytes)}"
         if result.confirmed:

@@ -13,14 +13,23 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-def span_option(name: str, *, default: str, help: str) -> Callable[[_Function], _Function]:
-    """Add an option that takes a span of time; its value is a `timedelta`."""
+def span_option(
+    name: str, *, default: str | None = None, help: str
+) -> Callable[[_Function], _Function]:
+    """Add an option that takes a span of time; its value is a `timedelta`, or None without one."""
 
-    def read(context: click.Context, parameter: click.Parameter, text: str) -> timedelta:
-        return span(text)
+    def read(
+        context: click.Context, parameter: click.Parameter, text: str | None
+    ) -> timedelta | None:
+        return None if text is None else span(text)
 
     return click.option(
-        name, metavar="SPAN", default=default, show_default=True, help=help, callback=read
+        name,
+        metavar="SPAN",
+        default=default,
+        show_default=default is not None,
+        help=help,
+        callback=read,
     )
 
 

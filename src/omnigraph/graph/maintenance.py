@@ -133,18 +133,32 @@ class Maintenance(OpenGraph):
         return index_commit, ()
 
     def cleanup(
-        self, *, confirm: bool = False, leftovers_older_than: timedelta = timedelta(days=1)
+        self,
+        *,
+        confirm: bool = False,
+        keep: int | None = None,
+        older_than: timedelta | None = None,
+        grace: timedelta = timedelta(hours=1),
+        leftovers_older_than: timedelta = timedelta(days=1),
     ) -> CleanupResult:
         """Remove leftovers: files that failed or killed writers have left and nothing refers to.
 
-        Every commit of every branch can be read afterwards as before. What a load in another
-        process has staged stays, because it is young, or because the load has a heartbeat.
+        With `keep` or `older_than` also old versions: commits that are beyond the newest `keep` of
+        every branch, and older than `older_than`, cannot be read afterwards. If both are given,
+        both must hold. What a branch, a tag or a deleted branch still reads stays, and so does what
+        merges start from.
+
+        What a load in another process has staged stays, because it is young, or because the load
+        has a heartbeat.
 
         Args:
-            confirm: Remove them. Otherwise it is a preview, which changes nothing and works on a
+            confirm: Remove it. Otherwise it is a preview, which changes nothing and works on a
                 graph that is open for reading, too.
-            leftovers_older_than: Keep what is younger. With less than a few minutes, a short write
-                of somebody else may have to start over.
+            keep: How many of the newest commits of each branch stay readable; 10 is a good number.
+            older_than: How old a commit must be to go.
+            grace: What was the head of a branch so recently stays: a reader may have begun with it.
+            leftovers_older_than: Keep leftovers that are younger. With less than a few minutes, a
+                short write of somebody else may have to start over.
 
         Raises:
             RecoveryRequired: An interrupted write is not resolved yet; open the graph again.
@@ -152,13 +166,20 @@ class Maintenance(OpenGraph):
         Example:
             >>> g.cleanup().files
             12
-            >>> g.cleanup(confirm=True).bytes
+            >>> g.cleanup(keep=10, confirm=True).bytes
             48122
         """
         from omnigraph.maintenance.cleanup import cleanup
 
         repository = self._writable() if confirm else self._repository
-        return cleanup(repository, confirm=confirm, leftovers_older_than=leftovers_older_than)
+        return cleanup(
+            repository,
+            confirm=confirm,
+            leftovers_older_than=leftovers_older_than,
+            keep=keep,
+            older_than=older_than,
+            grace=grace,
+        )
 
     def backup(
         self,

@@ -14,6 +14,8 @@ from omnigraph.errors import NotFound, UsageError
 from omnigraph.history.manifest import MAIN, Commit, ManifestState
 from omnigraph.history.names import is_internal
 from omnigraph.history.store import History
+from omnigraph.storage.objects import Objects
+from omnigraph.storage.version_file import version_path
 
 Ref = str | int | dt.datetime
 
@@ -69,7 +71,27 @@ def at_commit(history: History, name: str) -> Revision:
     home = history.home(commit.id, (commit.branch,))
     if home is None:
         raise NotFound(f"there is no commit {commit.id}; was it just cleaned up?")
-    return Revision(commit.branch, home, commit.id, history.state_at(commit.id, (home,)), epoch)
+    state = history.state_at(commit.id, (home,))
+    refuse_cleaned_up(history, commit.id, state)
+    return Revision(commit.branch, home, commit.id, state, epoch)
+
+
+def refuse_cleaned_up(history: History, commit: str, state: ManifestState) -> None:
+    """Refuse a state whose versions of tables a cleanup has removed.
+
+    Raises:
+        NotFound: It has.
+    """
+    if commit in state.heads.values() and commit == history.present().head:
+        return
+    paths = {version_path(t.ref, t.version): t for t in state.tables.values()}
+    missing = Objects.at(history.location).missing(list(paths))
+    if missing:
+        table = paths[missing[0]]
+        raise NotFound(
+            f"commit {commit} was cleaned up: version {table.version} of {table.key} is removed,"
+            " and its rows cannot be read any more"
+        )
 
 
 def at_version(history: History, branch: str, version: int) -> Revision:
@@ -145,11 +167,12 @@ def resolve(history: History, ref: Ref, branch: str = MAIN) -> Revision:
         if moment is not None:
             return at_time(history, branch, moment)
     try:
-        return at_commit(history, ref)
+        commit = find_commit(history, ref)
     except NotFound:
         hint = did_you_mean(ref, [MAIN, *names, *tags])
         text = f"there is no branch, commit or tag `{ref}`"
         raise NotFound(text + (f"; {hint}" if hint else "")) from None
+    return at_commit(history, commit.id)
 
 
 def _as_time(text: str) -> dt.datetime | None:

@@ -37,6 +37,8 @@ from omnigraph.history.touched import Touched
 #: versions; and how many versions it keeps. Whoever makes the version does it, whatever it knows.
 _PRUNE_EVERY = 64
 _KEEP_VERSIONS = 64
+#: How many a cleanup of old versions keeps: a slow reader of the manifest starts again.
+_TRIMMED_VERSIONS = 4
 #: So many rows are dropped from the archive at a time.
 _DROPPED_ROWS = 500
 
@@ -195,6 +197,16 @@ class History(CommitReader):
         if version == base.ledger.version + 1:
             self._extend_lineage(base, (), version)
         return version is not None
+
+    def trim(self, branch: str) -> None:
+        """Drop rows of a branch's manifest that are obsolete, and its old versions.
+
+        The caller holds the effect lock.
+        """
+        base = self.read(branch)
+        pruned = self._ledger.prune(base.ledger, obsolete_filter(base.state), _TRIMMED_VERSIONS)
+        if pruned is not None and pruned.version == base.ledger.version + 1:
+            self._extend_lineage(base, (), pruned.version)
 
     def drop_archived(self, ids: Sequence[str]) -> None:
         """Remove rows from the archive. The caller holds the effect lock."""

@@ -11,6 +11,7 @@ from omnigraph.compute.keys import physical
 from omnigraph.errors import NotFound, OmnigraphError, SchemaError
 from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import MAIN, PublishedTable
+from omnigraph.history.removed import is_removed, removed_versions
 from omnigraph.history.repository import Repository
 from omnigraph.history.schemas import SCHEMA_TEXT
 from omnigraph.language import EdgeType, NodeType, compile_schema
@@ -137,22 +138,24 @@ def _check_history(repository: Repository, progress: Progress) -> Iterator[Probl
 
 def _check_files(repository: Repository, path: str, reached: ReachedTable) -> Iterator[Problem]:
     files = TableFiles(repository.tables, path)
+    removed = removed_versions(repository.history)
 
     def problem(message: str) -> Problem:
         return Problem("", reached.key, "files", message)
 
     for ref, numbers in reached.versions.items():
-        lost = files.missing_versions(ref, numbers)
-        if lost:
+        missing = files.missing_versions(ref, numbers)
+        left = numbers.difference(missing)
+        cleaned_up = removed.get(ref.folder, ())
+        if lost := [version for version in missing if not is_removed(cleaned_up, version)]:
             shown = ", ".join(map(str, lost[:5])) + (", ..." if len(lost) > 5 else "")
             yield problem(f"{ref.folder}: versions that commits refer to are missing: {shown}")
-        left = numbers.difference(lost)
         if not left:
             continue
         reported: set[str] = set()
-        for missing, version in files.missing_files(ref, left).items():
-            reported.add(missing)
-            yield problem(f"{missing} is missing; version {version} of the table needs it")
+        for file, version in files.missing_files(ref, left).items():
+            reported.add(file)
+            yield problem(f"{file} is missing; version {version} of the table needs it")
         for version in sorted(reached.named[ref] & left):
             for text in files.damage(repository.tables.open(ref, version)):
                 if not any(path in text for path in reported):

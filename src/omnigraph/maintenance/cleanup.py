@@ -1,4 +1,7 @@
-"""Removing leftovers: what writers that failed or died have left, and nothing refers to.
+"""Removing what nobody needs: leftovers, and, if that is asked for, old versions.
+
+Leftovers are what writers that failed or died have left, and nothing refers to. Which versions are
+old is told by `retention`.
 
 What is a leftover is found without a lock, however long that takes. It is removed a portion at a
 time under the effect lock, after another look at what has come to refer to it since. A process that
@@ -30,12 +33,16 @@ from omnigraph.history.archive import (
 from omnigraph.history.branch_state import MANIFEST, BranchState
 from omnigraph.history.manifest import MAIN, TableIdentity
 from omnigraph.history.names import branch_of_fork, is_internal
+from omnigraph.history.removed import note_removed
 from omnigraph.history.repository import Repository
 from omnigraph.maintenance.loose_files import cache_leftovers, control_leftovers, scratch_leftovers
+from omnigraph.maintenance.retention import Retention, kept_versions
 from omnigraph.plain import Plain
 from omnigraph.storage.leftovers import Leftover, TableLeftovers
 from omnigraph.storage.lock import EffectLock
 from omnigraph.storage.objects import Objects, StoredFile
+from omnigraph.storage.pruning import OldVersions
+from omnigraph.storage.table_ref import TableRef
 from omnigraph.writes.audit import TABLE as RECOVERIES
 from omnigraph.writes.heartbeat import HEARTBEAT, LASTS, SCRATCH
 from omnigraph.writes.sidecar import list_sidecars
@@ -56,12 +63,14 @@ class CleanedPlace(Plain):
         files: How many files.
         bytes: How large they are.
         forks: The forks of the table among them that no branch has.
+        versions: How many old versions of the table; their files are counted, too.
     """
 
     place: str
     files: int
     bytes: int
     forks: tuple[str, ...] = ()
+    versions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +83,7 @@ class CleanupResult:
         errors: By place what stopped it there.
         younger: How many files nothing refers to either, but are too young.
         branches: Deleted branches whose commits can no longer be read.
+        commits: How many other commits can no longer be read.
     """
 
     confirmed: bool
@@ -81,6 +91,12 @@ class CleanupResult:
     errors: dict[str, str] = field(default_factory=dict)
     younger: int = 0
     branches: tuple[str, ...] = ()
+    commits: int = 0
+
+    @property
+    def versions(self) -> int:
+        """How many old versions, of all tables."""
+        return sum(place.versions for place in self.places)
 
     @property
     def files(self) -> int:
@@ -98,6 +114,8 @@ class CleanupResult:
             "confirmed": self.confirmed,
             "files": self.files,
             "bytes": self.bytes,
+            "versions": self.versions,
+            "commits": self.commits,
             "younger": self.younger,
             "branches": list(self.branches),
             "places": [place.to_dict() for place in self.places],
@@ -116,12 +134,23 @@ class _Place(Protocol):
 
 
 def cleanup(
-    repository: Repository, *, confirm: bool, leftovers_older_than: dt.timedelta
+    repository: Repository,
+    *,
+    confirm: bool,
+    leftovers_older_than: dt.timedelta,
+    keep: int | None = None,
+    older_than: dt.timedelta | None = None,
+    grace: dt.timedelta = dt.timedelta(hours=1),
 ) -> CleanupResult:
-    """Remove leftovers; see `Graph.cleanup`."""
+    """Remove leftovers, and old versions if it is said which; see `Graph.cleanup`."""
     seconds = leftovers_older_than.total_seconds()
     if seconds < 0:
         raise UsageError("leftovers_older_than is 0 or more")
+    if keep is not None and keep < 1:
+        raise UsageError(f"keep is a number of commits, 1 or more, not {keep}")
+    for name, span in (("older_than", older_than), ("grace", grace)):
+        if span is not None and span < dt.timedelta(0):
+            raise UsageError(f"{name} is 0 or more")
     until = _until(repository.objects, seconds)
     done: list[CleanedPlace] = []
     errors: dict[str, str] = {}
@@ -130,9 +159,19 @@ def cleanup(
     if confirm and doomed:
         with _undisturbed(repository):
             drop_deleted(repository.history, doomed)
+    retention = None
+    if keep is not None or older_than is not None:
+        # What a long write began with is read until it ends.
+        spared = time.time() - _until(repository.objects, grace.total_seconds())
+        grace = max(grace, dt.timedelta(seconds=spared))
+        retention = Retention(keep, older_than, grace, () if confirm else doomed)
+    commits = len(kept_versions(repository, retention).removed) if retention else 0
     for name, place in _places(repository, doomed):
         removed: list[Leftover] = []
+        old = _NONE
         try:
+            if retention is not None and isinstance(place, _TablePlace):
+                old = _without_old(repository, place, retention, confirm=confirm)
             removed, young = _leftovers(place, until)
             younger += sum(len(leftover.files) for leftover in young)
             if confirm and removed:
@@ -142,10 +181,75 @@ def cleanup(
                     removed += _removed(repository, place, portion)
         except (StorageError, NotFound) as error:
             errors[name] = error.message
-        if removed:
-            done.append(_cleaned(name, removed))
+        if removed or old.versions or old.files:
+            done.append(_cleaned(name, removed, old))
     branches = tuple(sorted(map(branch_of_fork, doomed)))
-    return CleanupResult(confirm, tuple(done), errors, younger, branches)
+    return CleanupResult(confirm, tuple(done), errors, younger, branches, commits)
+
+
+@dataclass(frozen=True, slots=True)
+class _Old:
+    """How many old versions, and which files, were removed of a table."""
+
+    versions: int = 0
+    files: tuple[StoredFile, ...] = ()
+
+
+_NONE = _Old()
+
+
+def _without_old(
+    repository: Repository, place: _TablePlace, retention: Retention, *, confirm: bool
+) -> _Old:
+    """Remove old versions of a table, or tell what would be removed."""
+    if place.identity is None:
+        return _trimmed(repository, confirm=confirm) if place.path == MANIFEST else _NONE
+    tables, path = repository.tables, place.path
+    pruner = tables.pruner(path)
+    until = (
+        time.time() - max(retention.grace, retention.older_than or retention.grace).total_seconds()
+    )
+
+    def look() -> list[OldVersions]:
+        kept = kept_versions(repository, retention).versions
+        needed = {TableRef(path, f): v for (i, f), v in kept.items() if i == place.identity}
+        return pruner.old(needed, tables.branches(path), until)
+
+    old = look()
+    if not confirm or not old:
+        return _Old(sum(len(o.versions) for o in old), tuple(f for o in old for f in o.files))
+    failpoints.hit("cleanup.old_found")
+    versions = 0
+    removed: list[StoredFile] = []
+    while True:
+        with _undisturbed(repository) as lock:
+            # Somebody may have come to need a version meanwhile: a new branch, or a tag. What is
+            # removed is not listed any more.
+            gone = {file.path for file in removed}
+            old = look()
+            left = [file for each in old for file in each.files if file.path not in gone]
+            versions = max(versions, sum(len(each.versions) for each in old))
+            note_removed(repository.history, {o.ref.folder: o.versions for o in old})
+            portion = left[:_PORTION]
+            pruner.remove(portion, lock)
+            removed += portion
+            failpoints.hit("cleanup.old_removed")
+        if len(left) <= _PORTION:
+            return _Old(versions, tuple(removed))
+
+
+def _trimmed(repository: Repository, *, confirm: bool) -> _Old:
+    """Trim the manifest's own versions; what is removed of it is told afterwards only."""
+    if not confirm:
+        return _NONE
+    before = {file.path: file for file in repository.objects.files(MANIFEST)}
+    for state in _states(repository):
+        with _undisturbed(repository), suppress(NotFound):
+            repository.history.compact(state.name)
+            repository.history.trim(state.name)
+    after = {file.path for file in repository.objects.files(MANIFEST)}
+    gone = tuple(file for path, file in before.items() if path not in after)
+    return _Old(sum("/_versions/" in file.path for file in gone), gone)
 
 
 def _deleted_before(repository: Repository, until: float) -> list[str]:
@@ -204,10 +308,11 @@ def _portions(leftovers: Sequence[Leftover]) -> Iterator[list[Leftover]]:
         yield portion
 
 
-def _cleaned(name: str, leftovers: Sequence[Leftover]) -> CleanedPlace:
+def _cleaned(name: str, leftovers: Sequence[Leftover], old: _Old) -> CleanedPlace:
     forks = tuple(leftover.fork for leftover in leftovers if leftover.fork is not None)
-    files = sum(len(leftover.files) for leftover in leftovers)
-    return CleanedPlace(name, files, sum(leftover.size for leftover in leftovers), forks)
+    files = sum(len(leftover.files) for leftover in leftovers) + len(old.files)
+    size = sum(leftover.size for leftover in leftovers) + sum(file.size for file in old.files)
+    return CleanedPlace(name, files, size, forks, old.versions)
 
 
 # --- what is old ---
@@ -278,7 +383,8 @@ class _TablePlace:
         doomed: Sequence[str] = (),
     ) -> None:
         self._repository = repository
-        self._identity = identity
+        self.path = path
+        self.identity = identity
         #: The forks of deleted branches that go.
         self._doomed = doomed
         self._leftovers = TableLeftovers(repository.tables, path)
@@ -293,7 +399,7 @@ class _TablePlace:
 
     def _live(self) -> Collection[str] | None:
         """The forks of the table that a branch reads, or a commit that can be read."""
-        if self._identity is None:
+        if self.identity is None:
             return None
         history = self._repository.history
         states = _states(self._repository)
@@ -301,7 +407,7 @@ class _TablePlace:
         # What internal branches read is not known here.
         live = {name for name in history.branch_names() if is_internal(name)} & listed
         for state in states:
-            table = state.state.tables.get(self._identity)
+            table = state.state.tables.get(self.identity)
             if table is not None and table.branch is not None:
                 live.add(table.branch)
         if listed <= live:
@@ -312,7 +418,7 @@ class _TablePlace:
             with suppress(NotFound):
                 commits += history.commits(state.name)
         for commit in commits:
-            change = commit.changes.get(self._identity)
+            change = commit.changes.get(self.identity)
             if change is not None and change[1] is not None:
                 live.add(change[1])
         return live

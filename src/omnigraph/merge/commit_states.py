@@ -12,6 +12,7 @@ from types import MappingProxyType
 from omnigraph.errors import NotFound
 from omnigraph.history.manifest import Commit, ManifestState, PublishedTable, TableIdentity
 from omnigraph.history.repository import Repository
+from omnigraph.history.revisions import refuse_cleaned_up
 from omnigraph.merge.changes import GraphState
 
 #: Version and table branch.
@@ -62,7 +63,14 @@ def states_around(
         )
         return GraphState(repository, id, home, manifest)
 
-    return state(parent, before, commit.parent_schema), state(commit.id, after, commit.schema)
+    states = (
+        state(parent, before, commit.parent_schema),
+        state(commit.id, after, commit.schema),
+    )
+    for around in states:
+        if around.commit:
+            refuse_cleaned_up(history, around.commit, around.state)
+    return states
 
 
 def _versions_at(

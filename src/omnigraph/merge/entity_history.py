@@ -35,6 +35,7 @@ from omnigraph.merge.diff import Operation
 from omnigraph.storage.changes import LAST_UPDATED, read_rows
 from omnigraph.storage.table_ref import ROW_ID, TableRef
 from omnigraph.storage.tables import TableSnapshot
+from omnigraph.storage.version_file import version_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +241,9 @@ class _Walk:
         return None
 
     def _before(self, row: _Row, publication: Publication, version: int) -> _Row | None:
-        """The row of the entity in the version before a publication."""
+        """The row of the entity in the version before a publication, as far as that is known."""
+        if self._is_cleaned_up(version):
+            return None
         earlier = self._row(version, row.id)
         if earlier is None and publication.may_delete:
             # Another row may have been in its place.
@@ -250,7 +253,10 @@ class _Walk:
     def _last_deleted(self, version: int) -> tuple[Step, _Row] | None:
         """The last time that the entity was deleted, up to a version in which it is not there."""
         for publication in self._publications.until(version, deleting=True):
-            row = self._find(self._publications.before(publication))
+            before = self._publications.before(publication)
+            if self._is_cleaned_up(before):
+                return None
+            row = self._find(before)
             if row is not None:
                 return Step(publication.commit, row.values, None), row
         return None
@@ -301,6 +307,11 @@ class _Walk:
         values = as_change_rows(self._type, snapshot, row)
         row_id, updated = row[ROW_ID][0].as_py(), row[LAST_UPDATED][0].as_py()
         return _Row(snapshot.version, row_id, updated, values)
+
+    def _is_cleaned_up(self, version: int) -> bool:
+        """True for a version that a cleanup has removed: the history begins after it."""
+        path = version_path(self._home(version), version)
+        return bool(self._state.repository.objects.missing([path]))
 
     def _opened(self, version: int) -> TableSnapshot:
         return self._state.repository.tables.open(self._home(version), version)

@@ -39,6 +39,7 @@ from omnigraph.storage.links import refuse_links_to
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.patch import Patch, fields_written, new_fragments, stage_patch
+from omnigraph.storage.pruning import VersionPruner
 from omnigraph.storage.room import in_room, stage_room
 from omnigraph.storage.snapshot import (
     TableIndex,
@@ -232,6 +233,12 @@ class Tables:
             if self.has_branch(path, name):
                 refuse_links_to(self.location, [TableRef(path, name).folder], last=True)
                 _delete_listed(self._dataset(path), name)
+
+    def pruner(self, path: str) -> VersionPruner:
+        """What removes old versions of a table, and of its branches; see `pruning`."""
+        refs = [TableRef(path), *(TableRef(path, name) for name in self.branches(path))]
+        with table_errors(TableRef(path)):
+            return VersionPruner(self._objects, path, {ref: self._open(ref, None) for ref in refs})
 
     # --- staging ---
 
