@@ -7,7 +7,6 @@ diagnostics of one text while it is compiled.
 
 from __future__ import annotations
 
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable
 from itertools import islice
@@ -271,6 +270,8 @@ def _visible(char: str) -> str:
 def _cells(shown: str) -> int:
     if len(shown) != 1 or shown.isascii():
         return len(shown)
+    import unicodedata
+
     if unicodedata.combining(shown):
         return 0
     return 2 if unicodedata.east_asian_width(shown) in "WF" else 1

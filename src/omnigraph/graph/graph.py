@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from omnigraph.arguments import checks_arguments
 from omnigraph.errors import AlreadyExists
-from omnigraph.graph.at import GraphAt
-from omnigraph.graph.branch import Branch
 from omnigraph.graph.merges import Merges
 from omnigraph.graph.reads import Reads
 from omnigraph.graph.snapshots import Snapshot
@@ -13,6 +13,10 @@ from omnigraph.graph.versions import Versions
 from omnigraph.graph.writes import Writes
 from omnigraph.history.manifest import MAIN
 from omnigraph.history.revisions import Ref, resolve
+
+if TYPE_CHECKING:
+    from omnigraph.graph.at import GraphAt
+    from omnigraph.graph.branch import Branch
 
 
 @checks_arguments
@@ -43,6 +47,8 @@ class Graph(Reads, Versions, Merges, Writes):
             >>> g.at("v1").count("Person")
             2
         """
+        from omnigraph.graph.at import GraphAt
+
         revision = resolve(self._repository.history, ref, branch)
         return GraphAt(self, Snapshot._of(self._repository, revision))
 
@@ -57,6 +63,8 @@ class Graph(Reads, Versions, Merges, Writes):
         Raises:
             NotFound: There is no such branch, and `create` is not set.
         """
+        from omnigraph.graph.branch import Branch
+
         history = self._repository.history
         if create and name != MAIN and name not in history.branch_names():
             try:

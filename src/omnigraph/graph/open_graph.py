@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.arguments import checks_arguments
@@ -133,6 +132,8 @@ class OpenGraph:
     @cached_property
     def _embedder(self) -> Embedder:
         """What makes vectors of texts. Imported here: most queries need none."""
+        from pathlib import Path
+
         from omnigraph.embedding.providers import embedder_of
 
         location = self._repository.location

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Literal
 
 from msgspec import structs
@@ -16,7 +15,6 @@ from omnigraph.settings import Settings
 from omnigraph.storage.cache_budget import CacheBudget
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LockTimes
-from omnigraph.writes.opening import open_for_writing
 
 
 @checked
@@ -80,7 +78,11 @@ def open(
         raise UsageError(f"mode is `rw` or `r`, not `{mode}`")
     location = Location.of(place)
     settings = settings or Settings.from_env()
-    opened = open_for_writing if mode == "rw" else open_repository
+    opened = open_repository
+    if mode == "rw":
+        from omnigraph.writes.opening import open_for_writing
+
+        opened = open_for_writing
     repository = opened(location, times=_times(settings), cache=_cache(settings))
     return _graph(repository, settings, read_only=mode == "r")
 
@@ -88,6 +90,8 @@ def open(
 def _schema_text(schema: str | os.PathLike[str]) -> tuple[str, str | None]:
     if isinstance(schema, str) and ("{" in schema or "\n" in schema):
         return schema, None
+    from pathlib import Path
+
     path = Path(schema)
     try:
         return path.read_text(encoding="utf-8-sig"), str(path)

@@ -16,7 +16,6 @@ from omnigraph.history.revisions import Revision
 from omnigraph.language import Catalog, CompiledQuery, bind_parameters
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.query.budget import Budget
-from omnigraph.query.explain import Explanation
 from omnigraph.query.run import Read, explain_query, run_in_batches, run_query
 from omnigraph.results import QueryBatches, QueryResult
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph
     from omnigraph.pipeline.engine import Progress
     from omnigraph.pipeline.export.run import ByteSink, ExportResult
+    from omnigraph.query.explain import Explanation
     from omnigraph.storage.blobs import BlobStream, ByteRange
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from omnigraph.arguments import checks_arguments
@@ -113,6 +111,9 @@ class Writes(Maintenance):
             >>> g.load("people.jsonl", mode="append").tables["Person"].inserted
             2
         """
+        from dataclasses import replace
+        from pathlib import Path
+
         from omnigraph.pipeline.engine import Silent
         from omnigraph.pipeline.load.request import Input, load
         from omnigraph.pipeline.load.run import LoadOptions
@@ -175,6 +176,8 @@ class Writes(Maintenance):
             if created and self.snapshot(branch).commit == start:
                 self.branches.delete(branch)
             raise
+        from dataclasses import replace
+
         return replace(result, base_branch=base if created else None, branch_created=created)
 
     def embed(
@@ -213,6 +216,8 @@ class Writes(Maintenance):
             >>> g.embed(["Document"]).nodes["Document"].updated
             2
         """
+        from dataclasses import replace
+
         from omnigraph.pipeline.engine import Silent
         from omnigraph.pipeline.load.fill_vectors import fill_vectors
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -138,5 +138,5 @@ def open_repository(
 
 def refuse_file(location: Location) -> None:
     """Refuse a place that is a file."""
-    if location.is_local and Path(location.uri).is_file():
+    if location.is_local and os.path.isfile(location.uri):
         raise UsageError(f"{location} is a file; a graph is a folder")

@@ -7,7 +7,7 @@ files for those of others, which are written after the answer.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from msgspec import Struct
@@ -19,7 +19,6 @@ from omnigraph.language.query.compiled import CompiledQuery
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.query.budget import Budget
 from omnigraph.query.execution import Execution
-from omnigraph.query.explain import Explanation, explained
 from omnigraph.query.measurements import Measured
 from omnigraph.query.prepared import Prepared, prepare
 from omnigraph.query.source import Source
@@ -27,6 +26,9 @@ from omnigraph.query.tables.caches import Caches
 from omnigraph.results import QueryBatches, QueryResult
 from omnigraph.results.batches import as_fields, in_batches, schema_of
 from omnigraph.results.few_rows import FewRows
+
+if TYPE_CHECKING:
+    from omnigraph.query.explain import Explanation
 
 
 class Read(Struct, frozen=True):
@@ -123,6 +125,8 @@ def _batches(read: Read, execution: Execution, rows: int) -> Generator[pa.Record
 
 def explain_query(read: Read, analyze: bool) -> Explanation:
     """How a query is run; with `analyze` it runs, and its operators are measured."""
+    from omnigraph.query.explain import Explanation, explained
+
     read.repository.history.confirm(read.revision.epoch)
     source = _resolved(read)
     prepared = prepare(read.plan, source)

@@ -6,7 +6,6 @@ What writes it in a form is loaded when a result is first written in that form.
 from __future__ import annotations
 
 import io
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import Any
@@ -100,6 +99,8 @@ class QueryResult(ResultHeader):
         )
 
     def __str__(self) -> str:
+        import shutil
+
         from omnigraph.results.terminal import table_lines
 
         width = shutil.get_terminal_size((80, 24)).columns

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import stat
 import time
 from contextlib import suppress
 from functools import lru_cache
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -74,7 +72,8 @@ def stamp(file: str, version: int) -> Stamp | None:
 @lru_cache(maxsize=4096)
 def _digest(file: str, *_identity: int) -> str:
     """A digest of a file, read once while it is the same file."""
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:24]
+    with open(file, "rb") as opened:
+        return hashlib.sha256(opened.read()).hexdigest()[:24]
 
 
 def open_file(file: str) -> int | None:
@@ -150,6 +149,8 @@ def remove_file(file: str) -> None:
 def remove_folder(folder: str) -> None:
     """Remove a folder of the cache with all that is in it, if no link leads there."""
     if not _is_elsewhere(folder):
+        import shutil
+
         shutil.rmtree(folder, ignore_errors=True)
 
 

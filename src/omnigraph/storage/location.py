@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import threading
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
@@ -34,7 +32,11 @@ class Location(Struct, frozen=True):
         text = os.fspath(place)
         if not text:
             raise UsageError("the graph's location is empty; give a path or s3://bucket/prefix")
-        scheme = urlsplit(text).scheme if "://" in text else ""
+        scheme = ""
+        if "://" in text:
+            from urllib.parse import unquote, urlsplit
+
+            scheme = urlsplit(text).scheme
         if scheme == "s3":
             bucket, _, prefix = text[len("s3://") :].partition("/")
             if not bucket or not prefix.strip("/"):
@@ -47,7 +49,7 @@ class Location(Struct, frozen=True):
             text = unquote(url.path)
         elif scheme:
             raise UsageError(f"cannot open {text}: graphs live on a local path or on s3://")
-        path = str(Path(text).expanduser().resolve())
+        path = os.path.realpath(os.path.expanduser(text))
         if _UNREADABLE.search(path) and not os.path.isdir(_DESCRIPTORS):
             raise UsageError(
                 f"{path!r}: on this system, a graph's path cannot have a `?` or characters that"

@@ -16,9 +16,11 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.table_ref import TableRef
 from omnigraph.storage.version_file import newest_stamp, version_path
 
-#: The clocks of file systems tick every two seconds at most. A folder that has changed within the
-#: last tick may change again without showing another time.
-_TICK = 3.0
+#: How many seconds the clock of a file system may take for a tick. A folder that has changed within
+#: the last tick may change again without showing another time. Those that know no fractions of a
+#: second have ticks of up to two seconds, all others of hundredths.
+_TICK = 0.1
+_WHOLE_SECONDS_TICK = 3.0
 #: A folder changes when it gets its newest file, and then soon no more. One that has not changed
 #: then is of a file system that does not note it: some that show object stores as folders.
 _SOON = 60.0
@@ -70,7 +72,7 @@ class NewestVersion:
             return newest
         changed = _changed(folder)
         is_same_file = (newest.written, newest.size) == times[2:4]
-        is_old = began - changed > _TICK
+        is_old = began - changed > (_TICK if changed % 1 else _WHOLE_SECONDS_TICK)
         if is_same_file and is_old and abs(changed - _changed(times)) < _SOON:
             self._seen = _Seen(folder, file, times, newest)
         return newest
