@@ -273,8 +273,8 @@ class TableColumns:
         """
         self._use("")
         with self._guard:
-            found: Kept = self._kept.setdefault((kind, name), kind())
-            return found
+            known: Kept = self._kept.setdefault((kind, name), kind())
+            return known
 
     def grow(self, size: int) -> None:
         """Account for memory of what `kept` has returned."""
@@ -297,15 +297,15 @@ class TableColumns:
 
     def coded_often(self, name: str) -> Coded | None:
         """A whole column as numbers, if it has few values and was asked for a few times."""
-        found = self._coded.get(name)
-        if found is None and not self.has_coded(name):
+        coded = self._coded.get(name)
+        if coded is None and not self.has_coded(name):
             if pa.types.is_nested(self.type_of(name)) or not self.keeps([name]):
                 return None
             self._sought[name] = self._sought.get(name, 0) + 1
             if self._sought[name] <= policy.OFTEN:
                 return None
-        found = found or self.coded(name)
-        return found if len(found.values) * policy.REPEATED <= self.rows else None
+        coded = coded or self.coded(name)
+        return coded if len(coded.values) * policy.REPEATED <= self.rows else None
 
     def has_coded(self, name: str) -> bool:
         """True when a column is known as numbers."""
@@ -314,18 +314,18 @@ class TableColumns:
     def coded(self, name: str) -> Coded:
         """A whole column as numbers; not for lists."""
         self._use(name)
-        found = self._coded.get(name)
-        if found is None:
+        coded = self._coded.get(name)
+        if coded is None:
             in_file = self._coded_in_file(name)
-            found = in_file or run_long(
+            coded = in_file or run_long(
                 f"number the values of {name}", self.rows, lambda: self._new_coded(name)
             )
             with self._guard:
-                self._coded[name] = found
+                self._coded[name] = coded
                 self.changes += 1
                 if in_file is None:
                     self._unwritten.add(name + _VALUES)
-        return found
+        return coded
 
     def _new_coded(self, name: str) -> Coded:
         column = one_zero(self.columns([name])[name])
@@ -344,20 +344,20 @@ class TableColumns:
     def find(self, name: str, value: int | str) -> Positions | None:
         """The positions with one value of a column in memory; None to look at all of them."""
         self._use(name)
-        found = self._sorted.get(name)
-        if found is None:
+        ordered = self._sorted.get(name)
+        if ordered is None:
             in_file = None if self._files is None else self._files.arrays(name + _ORDER)
             self._sought[name] = self._sought.get(name, 0) + 1
             if in_file is None and self._sought[name] <= policy.SOUGHT_OFTEN:
                 return None
             column = self.columns([name])[name]
-            found = run_long(f"sort {name}", self.rows, lambda: SortedColumn(column, in_file))
+            ordered = run_long(f"sort {name}", self.rows, lambda: SortedColumn(column, in_file))
             with self._guard:
-                self._sorted[name] = found
+                self._sorted[name] = ordered
                 self.changes += 1
                 if in_file is None:
                     self._unwritten.add(name + _ORDER)
-        return found.find(value)
+        return ordered.find(value)
 
     def find_in_order(self, name: str, value: Any, *, in_memory: bool = False) -> Positions | None:
         """The same if the column is in order already, and the value is a text or an integer.
@@ -428,13 +428,13 @@ class TableColumns:
     def _fetch_rows(self, positions: Positions, names: Sequence[str]) -> dict[str, pa.Array]:
         wanted, back = distinct_places(positions)
         missing = int(len(wanted) > 0 and wanted[0] < 0)
-        found = self.snapshot.take(wanted[missing:].tolist(), list(names))
-        for name in names if found.num_rows else []:
-            self._widths[name] = found[name].nbytes / found.num_rows
+        rows = self.snapshot.take(wanted[missing:].tolist(), list(names))
+        for name in names if rows.num_rows else []:
+            self._widths[name] = rows[name].nbytes / rows.num_rows
         at = as_arrow(back - missing)
         if missing:
             at = pc.if_else(pc.less(at, ZERO), scalar(None, pa.int64()), at)
-        return {name: found[name].combine_chunks().take(at) for name in names}
+        return {name: rows[name].combine_chunks().take(at) for name in names}
 
     def _placed(self) -> Places:
         """Which positions have rows."""

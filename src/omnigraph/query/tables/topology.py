@@ -142,11 +142,11 @@ class Adjacency:
     ) -> Ints:
         if not len(over):
             return base[places].astype(np.int64)
-        found = np.empty(len(places), np.int64)
+        values = np.empty(len(places), np.int64)
         below = places < len(base)
-        found[below] = base[places[below]]
-        found[~below] = over[places[~below] - len(base)]
-        return found
+        values[below] = base[places[below]]
+        values[~below] = over[places[~below] - len(base)]
+        return values
 
     def between(self, sources: Positions, targets: Positions) -> tuple[Ints, Ints]:
         """Where the edges between pairs start, and how many there are."""
@@ -169,12 +169,12 @@ class Adjacency:
     def gather(self, weights: Ints) -> Ints:
         """For each position the sum of its neighbours' weights."""
         starts = self._base.starts
-        found = np.zeros(self.size, np.int64)
-        found[: len(starts) - 1] = _sums(weights, self._base.lists.neighbours, starts)
+        sums = np.zeros(self.size, np.int64)
+        sums[: len(starts) - 1] = _sums(weights, self._base.lists.neighbours, starts)
         if len(self._touched):
             starts = np.concatenate([[0], np.cumsum(self.degrees[self._touched])])
-            found[self._touched] = _sums(weights, self._over.neighbours, starts)
-        return found
+            sums[self._touched] = _sums(weights, self._over.neighbours, starts)
+        return sums
 
     @cached_property
     def packed(self) -> Packed:
@@ -197,10 +197,10 @@ class Adjacency:
         if self._base.is_set and len(over[1]) == len(self._over):
             return self
         base = self._base.distinct
-        made = Adjacency(
+        adjacency = Adjacency(
             _extended(base.starts[:-1], self.size), _extended(base.degrees, self.size), base
         )
-        return made._laid_over(self._touched, np.diff(over[0]), over[1])
+        return adjacency._laid_over(self._touched, np.diff(over[0]), over[1])
 
     # --- changes ---
 
@@ -227,14 +227,14 @@ class Adjacency:
         all_edges = np.concatenate([old_edges[stays], edges])
         over = _in_order(all_sources, all_targets, all_edges)
         at = np.searchsorted(touched, all_sources)
-        made = Adjacency(
+        adjacency = Adjacency(
             _extended(self.first, size), _extended(self.degrees, size), self._base
         )._laid_over(touched, np.bincount(at, minlength=len(touched)), over)
         # Much that is laid over makes everything slower than putting it in its place.
         return (
-            made.packed.adjacency
-            if len(over) > max(policy.MOST_LAID_OVER, len(made) // 8)
-            else made
+            adjacency.packed.adjacency
+            if len(over) > max(policy.MOST_LAID_OVER, len(adjacency) // 8)
+            else adjacency
         )
 
     def _laid_over(self, touched: Ints, degrees: Narrow, over: Lists) -> Adjacency:
@@ -250,9 +250,11 @@ class Adjacency:
         if not len(edges):
             return _NONE
         base = np.flatnonzero(np.isin(self._base.lists.edges, edges))
-        found = np.searchsorted(self._base.starts, base, "right") - 1
+        in_base = np.searchsorted(self._base.starts, base, "right") - 1
         over = np.isin(self._over.edges, edges)
-        return np.concatenate([found, np.repeat(self._touched, self.degrees[self._touched])[over]])
+        return np.concatenate(
+            [in_base, np.repeat(self._touched, self.degrees[self._touched])[over]]
+        )
 
 
 class Packed:
@@ -460,9 +462,9 @@ def _repeats(starts: Narrow, neighbours: Ends) -> npt.NDArray[np.bool_]:
 
 def _without_repeats(starts: Narrow, lists: Lists) -> tuple[Ints, Lists]:
     """Lists with each neighbour once."""
-    kept = ~_repeats(starts, lists.neighbours)
-    before = _starts(kept.astype(np.int64))
-    return before[starts], Lists(lists.neighbours[kept], lists.edges[kept])
+    is_first = ~_repeats(starts, lists.neighbours)
+    before = _starts(is_first.astype(np.int64))
+    return before[starts], Lists(lists.neighbours[is_first], lists.edges[is_first])
 
 
 def _extended(array: Narrow, size: int) -> Narrow:

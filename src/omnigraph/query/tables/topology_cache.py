@@ -400,15 +400,15 @@ def _with_edges(
 def _positions(tables: EdgeTables, *ids: pa.Array) -> list[Ints] | None:
     """The positions of the nodes at both ends of some edges; None when one is not there."""
     nodes = (tables.source, tables.target)
-    found: list[pa.Table] = []
+    node_rows: list[pa.Table] = []
     for place, (columns, mine) in enumerate(zip(nodes, ids, strict=True)):
         if place and nodes[0] is columns:
-            found.append(found[0])
+            node_rows.append(node_rows[0])
         else:
             both = pa.concat_arrays(ids) if nodes[0] is nodes[1] else mine
-            found.append(columns.snapshot.find("id", both.unique(), ["id"]))
+            node_rows.append(columns.snapshot.find("id", both.unique(), ["id"]))
     ends: list[Ints] = []
-    for table, mine in zip(found, ids, strict=True):
+    for table, mine in zip(node_rows, ids, strict=True):
         at = pc.index_in(mine, value_set=table["id"].combine_chunks())
         positions = table[ROW_ID].combine_chunks().take(at)
         if positions.null_count:
