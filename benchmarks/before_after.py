@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness import Record, emit
+from harness import Record, emit, environment
 from social import COLD, DIMENSION, DOCUMENTS, HYBRID, ONE_EDGE, QUESTIONS, Omnigraph
 from social_data import documents, generate
 
@@ -113,7 +112,7 @@ class Tree:
     def __init__(self, source: Path, folder: Path) -> None:
         folder.mkdir()
         self.place = folder / "omnigraph"
-        self.environment = {**os.environ, "PYTHONPATH": str(source)}
+        self.environment = {**environment(), "PYTHONPATH": str(source)}
         command = [sys.executable, str(Path(__file__).resolve()), "--answer", str(folder)]
         self.process = subprocess.Popen(
             command,

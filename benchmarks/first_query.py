@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness import Record, emit, emit_amount
+from harness import Record, emit, emit_amount, environment
 
 #: Persons.
 QUICK, SMALL, LARGE = 10_000, 100_000, 300_000
@@ -134,8 +134,8 @@ def _print(**measured: Any) -> None:
 def apart(*arguments: object) -> dict[str, Any]:
     """What another process has measured."""
     command = [sys.executable, __file__, *map(str, arguments)]
-    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    measured: dict[str, Any] = json.loads(printed)
+    run = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment())
+    measured: dict[str, Any] = json.loads(run.stdout)
     return measured
 
 

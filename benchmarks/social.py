@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness import Record, best_of, emit
+from harness import Record, best_of, emit, environment
 from social_data import Social, documents, generate
 
 ENGINES = ("omnigraph", "ladybug", "duckdb")
@@ -491,7 +491,8 @@ def measure_cold(place: Path, warm: dict[str, float]) -> None:
         for _ in range(COLD_RUNS):
             for code, times in taken.items():
                 begun = time.perf_counter()
-                subprocess.run([sys.executable, "-c", code], input=given, text=True, check=True)
+                command = [sys.executable, "-c", code]
+                subprocess.run(command, input=given, text=True, check=True, env=environment())
                 times.append(time.perf_counter() - begun)
         importing = min(taken[IMPORT])
         limit = importing + 3 * warm[question.name]
