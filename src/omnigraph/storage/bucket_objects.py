@@ -23,6 +23,8 @@ from omnigraph.storage.objects import Objects, StoredFile, StoredObject, storage
 _AT_ONCE = 16
 #: So many bytes of a file are asked for, or sent, at a time.
 _PORTION = 8 << 20
+#: So many parts of one file are sent at a time: each takes memory, and several files are sent.
+_PARTS_AT_ONCE = 2
 
 
 def bucket_errors(address: str) -> AbstractContextManager[None]:
@@ -131,7 +133,9 @@ class BucketObjects(Objects):
                 obstore.put(self.store, path, b"".join(portions))
                 return
             # It exists once the writer is closed, and never if this fails before.
-            writer = obstore.open_writer(self.store, path, buffer_size=_PORTION)
+            writer = obstore.open_writer(
+                self.store, path, buffer_size=_PORTION, max_concurrency=_PARTS_AT_ONCE
+            )
             for portion in portions:
                 # It takes no copy of what it has not sent yet.
                 writer.write(bytes(portion))

@@ -119,8 +119,10 @@ class LocalObjects(Objects):
                 handle = os.open(address, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
             except (FileNotFoundError, NotADirectoryError):
                 raise NotFound(f"there is no file {address}") from None
-        buffer = memoryview(bytearray(_PORTION))
         try:
+            # Most files are small: a buffer for the largest would take longer to make than to fill.
+            size = os.fstat(handle).st_size
+            buffer = memoryview(bytearray(max(1, min(size, _PORTION))))
             while True:
                 with storage_errors(address):
                     count = os.readv(handle, [buffer])
