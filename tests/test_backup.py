@@ -24,7 +24,7 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import FailpointError
 from omnigraph.graph import Graph, init, open
-from omnigraph.maintenance import backup, backup_target
+from omnigraph.maintenance import backup, backup_state, backup_target
 from omnigraph.maintenance.backup_target import BackupManifest, BackupTarget
 from omnigraph.storage.location import Location
 from tests.leftover_files import all_files, everything, listing, unreferenced
@@ -360,6 +360,32 @@ def test_old_versions_of_the_manifest_may_go_meanwhile(
     omnigraph.restore(tmp_path / "target", tmp_path / "restored")
     with open(tmp_path / "restored") as again:
         assert again.check().problems == ()
+
+
+def test_without_the_lock_two_looks_have_to_see_the_same(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look, looks = backup_state._look, []
+    with open(place, mode="r") as reader, open(place) as other:
+
+        def disturbed(*arguments: Any) -> Any:
+            moment = look(*arguments)
+            looks.append(moment)
+            if len(looks) < 3 or endless:
+                add(other, f"w{len(looks)}", "draft")
+            return moment
+
+        monkeypatch.setattr(backup_state, "_look", disturbed)
+        endless: list[bool] = []
+        result = reader.backup(tmp_path / "target")
+        assert len(looks) == 4
+        assert result.branches["draft"] == other.snapshot("draft").commit
+        endless.append(True)
+        monkeypatch.setattr(backup_state, "_LOOKS", 3)
+        with pytest.raises(StorageError, match="open it for writing to back it up") as raised:
+            reader.backup(tmp_path / "target")
+        assert raised.value.transient
+    assert len(omnigraph.list_backups(tmp_path / "target")) == 1
 
 
 def test_a_cleanup_may_remove_deleted_branches_meanwhile(place: Path, tmp_path: Path) -> None:
