@@ -1,8 +1,8 @@
 """Restoring a graph from a backup, and verifying backups.
 
 A restore claims an empty place, copies every file, and checks its digest on the way. The tables
-come first, then the manifest, and the file that vouches for the schema last: until it is there, the
-place holds no graph that could be opened. Killed at any moment, a second call finishes the work.
+come first, then the manifest, and the schemas last: until they are there, the place holds no graph
+that could be opened. Killed at any moment, a second call finishes the work.
 """
 
 from __future__ import annotations
