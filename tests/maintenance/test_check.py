@@ -101,8 +101,14 @@ def test_a_replaced_schema_is_noticed(graph: Graph) -> None:
     assert rules(graph) == {("schema", None)}
     schema.unlink()
     assert rules(graph) == {("schema", None)}
-    schema.write_text("// the same\n" + text)
+    schema.write_text(text)
     assert rules(graph) == set()
+    for name in ("_schema.ir.json", "__schema_state.json"):
+        (Path(graph.location) / name).write_text("{}")
+        assert rules(graph) == {("schema", None)}
+    (Path(graph.location) / "__schema_state.json").unlink()
+    with open(graph.location):
+        assert rules(graph) == set()
 
 
 def test_what_another_program_has_put_on_top_is_noticed(graph: Graph) -> None:

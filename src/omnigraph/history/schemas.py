@@ -115,6 +115,17 @@ class Schemas:
         """Let the files of main show a schema. The caller holds the effect lock."""
         show_schema(self._objects, self.schema(hash))
 
+    def wrongly_shown(self, hash: str) -> list[str]:
+        """Which of the files of main do not show a schema as they should."""
+        if not hash:
+            return []
+        wrong = []
+        for path, content in _shown_files(self.schema(hash)).items():
+            stored = self._objects.read(path)
+            if stored is None or stored.data != content:
+                wrong.append(path)
+        return wrong
+
     def _read(self, hash: str) -> Schema:
         path = _path(hash)
         data = self._required(path)
@@ -166,16 +177,23 @@ class Schemas:
 
 def show_schema(objects: Objects, schema: Schema) -> None:
     """Write the files that show the schema of main."""
+    for path, content in _shown_files(schema).items():
+        objects.write(path, content)
+
+
+def _shown_files(schema: Schema) -> Mapping[str, bytes]:
     catalog = schema.catalog
     state = {
         "format": _FORMAT,
         "shape_hash": catalog.shape_hash,
         "identity_hash": catalog.identity_hash,
     }
-    objects.write(SCHEMA_TEXT, schema.text.encode())
-    objects.write(SCHEMA_COMPILED, catalog.to_json().encode())
-    # The state comes last: it vouches for the other two.
-    objects.write(SCHEMA_STATE, json.dumps(state, indent=2).encode())
+    return {
+        SCHEMA_TEXT: schema.text.encode(),
+        SCHEMA_COMPILED: catalog.to_json().encode(),
+        # The state comes last: it vouches for the other two.
+        SCHEMA_STATE: json.dumps(state, indent=2).encode(),
+    }
 
 
 def _path(hash: str) -> str:

@@ -330,17 +330,22 @@ class _Backup:
         try:
             if not is_unique(file.path):
                 data = b"".join(self._copies.portions(self._source, file.path))
-                return self._put(file.path, data)
-            place, target = f"{FILES}/{file.path}", self._target.objects
-            if target.size(place) == file.size:
-                # An earlier call was interrupted.
-                digest = self._copies.digest(self._source, file.path)
-                if self._copies.digest(target, place) == digest:
-                    return BackedUpFile(file.path, file.size, digest), 0
-            digest = self._copies.copy(self._source, file.path, target, place, size=file.size)
+                stored = self._put(file.path, data)
+            else:
+                stored = self._streamed(file)
         except NotFound as error:
             raise _Gone(error) from error
         failpoints.hit("backup.file_copied")
+        return stored
+
+    def _streamed(self, file: StoredFile) -> tuple[BackedUpFile, int]:
+        place, target = f"{FILES}/{file.path}", self._target.objects
+        if target.size(place) == file.size:
+            # An earlier call was interrupted.
+            digest = self._copies.digest(self._source, file.path)
+            if self._copies.digest(target, place) == digest:
+                return BackedUpFile(file.path, file.size, digest), 0
+        digest = self._copies.copy(self._source, file.path, target, place, size=file.size)
         return BackedUpFile(file.path, file.size, digest), file.size
 
     def _put(self, path: str, data: bytes) -> tuple[BackedUpFile, int]:
@@ -349,7 +354,6 @@ class _Backup:
         if existing is not None and existing.data == data:
             return file, 0
         self._target.objects.put_portions(file.stored, [data], size=len(data))
-        failpoints.hit("backup.file_copied")
         return file, len(data)
 
     def _finish(self, taken: _Taken) -> BackupResult:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from omnigraph.compute.keys import physical
-from omnigraph.errors import NotFound, OmnigraphError, SchemaError
+from omnigraph.errors import NotFound, OmnigraphError
 from omnigraph.history.branch_state import BranchState
-from omnigraph.history.manifest import MAIN, PublishedTable
+from omnigraph.history.manifest import PublishedTable
 from omnigraph.history.removed import is_removed, removed_versions
 from omnigraph.history.repository import Repository
-from omnigraph.history.schemas import SCHEMA_TEXT
-from omnigraph.language import EdgeType, NodeType, compile_schema
+from omnigraph.history.schemas import SCHEMA_STATE
+from omnigraph.language import EdgeType, NodeType
 from omnigraph.maintenance.check_indexes import index_problems
 from omnigraph.maintenance.reached import ReachedTable, readable_versions
 from omnigraph.pipeline.engine import Progress, Silent
@@ -104,20 +104,11 @@ def _check_branch(repository: Repository, branch: BranchState) -> Iterator[Probl
 
 
 def _check_schema(repository: Repository) -> Iterator[Problem]:
-    """Does the text of the schema say what the graph has accepted?"""
-    stored = repository.objects.read(SCHEMA_TEXT)
-    if stored is None:
-        yield Problem("", None, "schema", f"{SCHEMA_TEXT} is missing from the graph")
-        return
-    try:
-        shape = compile_schema(stored.data.decode()).shape_hash
-    except (UnicodeDecodeError, SchemaError) as error:
-        text = str(error).strip().partition("\n")[0]
-        yield Problem("", None, "schema", f"{SCHEMA_TEXT} was replaced or is damaged: {text}")
-        return
-    if shape != repository.catalog_on(MAIN).shape_hash:
-        text = f"{SCHEMA_TEXT} is not the text of the schema that the graph has accepted"
-        yield Problem("", None, "schema", f"{text}: it was replaced, or changed by hand")
+    """Do the files that show the schema of main show the one that the manifest names?"""
+    for name in repository.history.schemas.wrongly_shown(repository.history.present().state.schema):
+        text = f"{name} does not show the schema that main has: it was replaced or is damaged"
+        hint = f"remove {SCHEMA_STATE}, and the next open for writing writes it again"
+        yield Problem("", None, "schema", f"{text}; {hint}")
 
 
 def _check_history(repository: Repository, progress: Progress) -> Iterator[Problem]:
