@@ -54,7 +54,7 @@ def _show(output: Output, result: OptimizeResult) -> None:
 
     rows, below = [], []
     for each in result.tables:
-        drifted = each.skipped is not None and "repair" in each.skipped
+        drifted = each.skipped is not None and "another program" in each.skipped
         pending = [f"{n}: {reason}" for n, reason in each.pending.items() if reason != EMPTY]
         if not (each.committed or pending or drifted):
             continue
