@@ -40,9 +40,11 @@ if TYPE_CHECKING:
     from omnigraph.graph.blob_values import BlobStat
     from omnigraph.graph.branch import Branch
     from omnigraph.graph.refs import Branches, Tags
+    from omnigraph.graph.schemas import SchemaCalls, SchemaCommit
     from omnigraph.graph.snapshots import Snapshot
     from omnigraph.history.branch_state import BranchInfo
     from omnigraph.history.manifest import Commit, PublishedTable, TableIdentity
+    from omnigraph.history.schemas import Schema
     from omnigraph.language import (
         Catalog,
         CompiledQuery,
@@ -91,6 +93,7 @@ if TYPE_CHECKING:
     from omnigraph.writes.audit import Recovery
     from omnigraph.writes.mutate import MutationResult, TypeCounts
     from omnigraph.writes.request import TableOutcome, WriteResult
+    from omnigraph.writes.schema_apply import SchemaResult
 
 __version__ = "0.1.0"
 
@@ -159,8 +162,12 @@ __all__ = [
     "RestoreResult",
     "ResultField",
     "Scalar",
+    "Schema",
+    "SchemaCalls",
+    "SchemaCommit",
     "SchemaError",
     "SchemaPlan",
+    "SchemaResult",
     "Settings",
     "Snapshot",
     "SourceError",
@@ -207,9 +214,11 @@ _HOMES = {
     "omnigraph.graph.blob_values": ("BlobStat",),
     "omnigraph.graph.branch": ("Branch",),
     "omnigraph.graph.refs": ("Branches", "Tags"),
+    "omnigraph.graph.schemas": ("SchemaCalls", "SchemaCommit"),
     "omnigraph.graph.snapshots": ("Snapshot",),
     "omnigraph.history.branch_state": ("BranchInfo",),
     "omnigraph.history.manifest": ("Commit", "PublishedTable", "TableIdentity"),
+    "omnigraph.history.schemas": ("Schema",),
     "omnigraph.maintenance.backup": ("BackupResult",),
     "omnigraph.maintenance.backup_target": ("BackupInfo",),
     "omnigraph.maintenance.check": ("CheckResult", "Problem"),
@@ -232,6 +241,7 @@ _HOMES = {
     "omnigraph.writes.audit": ("Recovery",),
     "omnigraph.writes.mutate": ("MutationResult", "TypeCounts"),
     "omnigraph.writes.request": ("TableOutcome", "WriteResult"),
+    "omnigraph.writes.schema_apply": ("SchemaResult",),
 }
 
 

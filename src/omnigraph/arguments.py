@@ -122,16 +122,16 @@ _KINDS: dict[str, Kind] = {
     **dict.fromkeys(
         [
             "backup", "base", "branch", "commit", "cursor", "engine", "format", "granularity", "id",
-            "if_commit", "into", "kind", "master", "mode", "name", "onto", "prefer", "property",
-            "since", "source", "start", "type", "where",
+            "if_commit", "if_schema", "into", "kind", "master", "mode", "name", "onto", "prefer",
+            "property", "since", "source", "start", "type", "where",
         ],
         _TEXT,
     ),
     **dict.fromkeys(["actor", "idempotency_key", "message", "path", "text"], _ANY_TEXT),
     **dict.fromkeys(
         [
-            "analyze", "confirm", "create", "delete_branch", "dry_run", "indexes", "ours",
-            "overwrite", "since_base", "theirs",
+            "allow_data_loss", "analyze", "confirm", "create", "delete_branch", "dry_run",
+            "indexes", "ours", "overwrite", "since_base", "theirs",
         ],
         _FLAG,
     ),

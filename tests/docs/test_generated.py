@@ -15,6 +15,7 @@ from omnigraph import (
     Branches,
     Graph,
     GraphAt,
+    SchemaCalls,
     Snapshot,
     Tags,
     errors,
@@ -84,13 +85,15 @@ def test_the_api_page_names_exactly_what_is_exported():
 
 
 @pytest.mark.parametrize(
-    "kind", [Graph, GraphAt, Branch, Branches, Tags, Snapshot], ids=lambda k: k.__name__
+    "kind",
+    [Graph, GraphAt, Branch, Branches, Tags, SchemaCalls, Snapshot],
+    ids=lambda k: k.__name__,
 )
 def test_the_api_page_lists_the_methods_of_a_class(kind):
     section = (DOCS / "api.md").read_text().partition(f"### {kind.__name__}\n")[2]
     listed = re.findall(r"`\.(\w+)", section.partition("\n#")[0])
     fields = {
-        "Graph": {"branches", "tags", "read_only"},
+        "Graph": {"branches", "tags", "schema", "read_only"},
         "GraphAt": {"snapshot"},
         "Branch": {"name"},
         "Snapshot": {"branch", "commit"},

@@ -47,7 +47,7 @@ VERBS = {
     "blob": ("omnigraph.cli.blob:blob", "Read the values of Blob properties."),
     "check": ("omnigraph.cli.check:check", "Check that a graph is whole."),
     "optimize": ("omnigraph.cli.optimize:optimize", "Make a branch fast to read."),
-    "cleanup": ("omnigraph.cli.cleanup:cleanup", "Remove what failed and killed writes have left."),
+    "cleanup": ("omnigraph.cli.cleanup:cleanup", "Remove what failed and killed writes have left, and old versions."),
     "backup": ("omnigraph.cli.backup:backup", "Copy a graph to a safe place, while others write."),
     "restore": ("omnigraph.cli.restore:restore", "Make a graph from a backup."),
     "recovery": ("omnigraph.cli.recovery:recovery", "See what became of interrupted writes."),
@@ -57,7 +57,7 @@ VERBS = {
         "omnigraph.cli.explain:explain",
         "Show what a query takes, returns and does.",
     ),
-    "schema": ("omnigraph.cli.schema:schema", "Look at a schema."),
+    "schema": ("omnigraph.cli.schema:schema", "Look at a schema, and change it."),
     "completion": ("omnigraph.cli.completion:completion", "Print a shell completion script."),
     "version": ("omnigraph.cli.version:version", "Show the versions of Omnigraph and its parts."),
 }

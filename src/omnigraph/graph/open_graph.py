@@ -9,6 +9,7 @@ from omnigraph.arguments import checks_arguments
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, UsageError
 from omnigraph.graph.refs import Branches, Tags
+from omnigraph.graph.schemas import SchemaCalls
 from omnigraph.graph.snapshots import Snapshot
 from omnigraph.history.manifest import MAIN, Commit
 from omnigraph.history.repository import Repository
@@ -42,6 +43,7 @@ class OpenGraph:
         )
         self.branches = Branches(repository, self._writable)
         self.tags = Tags(repository, self._writable)
+        self.schema = SchemaCalls(repository, self._writable)
 
     def close(self) -> None:
         """Close the tables and files of the graph, and drop what was cached of it in memory.

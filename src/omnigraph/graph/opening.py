@@ -8,8 +8,9 @@ from typing import Literal
 from msgspec import structs
 
 from omnigraph.arguments import checked
-from omnigraph.errors import NotFound, UsageError
+from omnigraph.errors import UsageError
 from omnigraph.graph.graph import Graph
+from omnigraph.graph.schemas import schema_text
 from omnigraph.history.repository import Repository, open_repository
 from omnigraph.settings import Settings
 from omnigraph.storage.cache_budget import CacheBudget
@@ -42,7 +43,7 @@ def init(
     """
     from omnigraph.history.creation import init_repository
 
-    text, path = _schema_text(schema)
+    text, path = schema_text(schema)
     settings = settings or Settings.from_env()
     repository = init_repository(
         Location.of(place),
@@ -85,22 +86,6 @@ def open(
         opened = open_for_writing
     repository = opened(location, times=_times(settings), cache=_cache(settings))
     return _graph(repository, settings, read_only=mode == "r")
-
-
-def _schema_text(schema: str | os.PathLike[str]) -> tuple[str, str | None]:
-    if isinstance(schema, str) and ("{" in schema or "\n" in schema):
-        return schema, None
-    from pathlib import Path
-
-    path = Path(schema)
-    try:
-        return path.read_text(encoding="utf-8-sig"), str(path)
-    except FileNotFoundError:
-        raise NotFound(f"{path}: no such file; give a .pg file, or the schema's text") from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: not UTF-8 text (byte {error.start})") from error
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _graph(repository: Repository, settings: Settings, *, read_only: bool) -> Graph:

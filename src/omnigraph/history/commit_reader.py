@@ -20,6 +20,7 @@ from omnigraph.history.manifest import (
     COMMIT,
     COMMIT_FILTER,
     MAIN,
+    SCHEMA_COMMIT_FILTER,
     Commit,
     ManifestState,
     PublishedTable,
@@ -50,6 +51,12 @@ class CommitReader(StateReader):
         chain = self.lineage(branch).chain(head)
         of_actor = (commit for commit in chain if actor is None or commit.actor == actor)
         return list(itertools.islice(of_actor, limit))
+
+    def schema_commits(self, branch: str) -> list[Commit]:
+        """The commits of a branch that changed its schema, newest first, down to the first one."""
+        rows = self._ledger.rows(native(branch), SCHEMA_COMMIT_FILTER)
+        commits = map(parse_commit, rows.to_pylist())
+        return sorted(commits, key=lambda commit: commit.manifest_version, reverse=True)
 
     def commit(self, id: str, within: Sequence[str] = ()) -> Commit:
         """Find a commit on any branch.

@@ -64,8 +64,12 @@ STATE_FILTER = f"object_type not in {_PAST}"
 COMMIT_FILTER = f"object_type = '{COMMIT}'"
 ARCHIVED_FILTER = f"object_type = '{ARCHIVED}'"
 DELETED_FILTER = f"object_type = '{DELETED_BRANCH}'"
-#: Commits that have changed the schema. JSON has this text nowhere else: quotes are escaped.
-SCHEMA_COMMIT_FILTER = f"{COMMIT_FILTER} and contains(metadata, '\"schema_before\":')"
+#: Commits that have changed the schema, and the first one. JSON has these texts nowhere else:
+#: quotes in messages are escaped.
+SCHEMA_COMMIT_FILTER = (
+    f"{COMMIT_FILTER} and (contains(metadata, '\"schema_before\":') or"
+    " contains(metadata, '\"parents\":[]'))"
+)
 
 
 class TableIdentity(Struct, frozen=True, order=True):
@@ -116,6 +120,12 @@ class PublishedTable(Struct, frozen=True):
             "branch": MAIN if self.branch is None else branch_of_fork(self.branch),
             "rows": self.rows,
         }
+
+
+def new_table(identity: TableIdentity, key: str) -> PublishedTable:
+    """A table as it is created: empty, at its first version."""
+    path = identity.path(key.partition(":")[0])
+    return PublishedTable(identity, key, path, version=1, branch=None, rows=0)
 
 
 class MergedCommit(Struct, frozen=True, array_like=True):

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from omnigraph.errors import StorageError
-from omnigraph.history.manifest import TableIdentity
+from omnigraph.history.manifest import Commit, TableIdentity
 from omnigraph.language import Catalog
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
@@ -64,6 +64,10 @@ class Schemas:
         if schema is None:
             schema = self._known[hash] = self._read(hash) if hash else self._origin()
         return schema
+
+    def before(self, commit: Commit) -> Catalog:
+        """The schema before a commit; before the first one there is nothing in it."""
+        return self.catalog(commit.parent_schema) if commit.parents else Catalog({}, {}, {}, 1)
 
     def tables(self, hash: str) -> Mapping[TableIdentity, str]:
         """The tables of a schema and what the manifest calls them."""

@@ -324,9 +324,10 @@ class Tables:
         adds: Sequence[NewColumn] = (),
         drops: Sequence[str] = (),
         renames: Mapping[str, str] | None = None,
+        nullable: Mapping[str, bool] | None = None,
     ) -> StagedWrite:
         """Stage a change of columns; see `columns.stage_schema`."""
-        return stage_schema(snapshot, adds=adds, drops=drops, renames=renames)
+        return stage_schema(snapshot, adds=adds, drops=drops, renames=renames, nullable=nullable)
 
     def plan_compaction(
         self, snapshot: TableSnapshot, *, rows_per_fragment: int = ROWS_PER_FRAGMENT

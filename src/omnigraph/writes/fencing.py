@@ -17,7 +17,7 @@ from omnigraph import failpoints
 from omnigraph.compute.ulids import is_ulid, new_ulid
 from omnigraph.errors import ReadSetConflict, RecoveryRequired
 from omnigraph.history.branch_state import BranchState
-from omnigraph.history.manifest import Commit, PublishedTable
+from omnigraph.history.manifest import Commit, PublishedTable, SchemaChange
 from omnigraph.history.repository import Repository
 from omnigraph.storage.lock import EffectLock
 from omnigraph.storage.table_ref import TableRef
@@ -176,12 +176,13 @@ def publish(
     base: BranchState,
     commits: Sequence[Commit],
     tables: Sequence[PublishedTable],
+    schema: SchemaChange | None = None,
 ) -> None:
     """Publish what became of an interrupted write."""
     lock.check()
     failpoints.hit("recovery.publishing")
     history = repository.history
-    history.publish(base, history.completed(base, commits), tables)
+    history.publish(base, history.completed(base, commits), tables, schema=schema)
     failpoints.hit("recovery.published")
 
 

@@ -33,8 +33,10 @@ from omnigraph.writes.prepared import Prepared, PreparedTable, Stale, as_it_is, 
 from omnigraph.writes.reads import LookUp, Read
 from omnigraph.writes.recovery import reclaim_fork, resolved
 from omnigraph.writes.request import TableOutcome, WriteRequest, WriteResult
+from omnigraph.writes.schema_effects import create_tables, show_schema
 from omnigraph.writes.sidecar import (
     PlannedCommit,
+    PlannedSchema,
     Sidecar,
     SidecarTable,
     as_published,
@@ -74,7 +76,7 @@ def land(repository: Repository, request: WriteRequest, prepared: Prepared) -> W
     Raises:
         Stale: It has to be prepared again; nothing has happened.
     """
-    alone = request.merged is not None or not _can_share(prepared)
+    alone = bool(request.merged or prepared.schema) or not _can_share(prepared)
     job = _Job(request, prepared, alone)
     while True:
         repository.turns.run(job, partial(_lead, repository, job))
@@ -302,6 +304,7 @@ def _arm(repository: Repository, now: BranchState, jobs: Sequence[_Job]) -> Side
                 request.request_digest,
                 tuple(tables),
                 request.merged,
+                None if job.prepared.schema is None else PlannedSchema.of(job.prepared.schema),
             )
         )
     sidecar = Sidecar(
@@ -357,6 +360,10 @@ def _effects(
                 ]
         confirmed.append(structs.replace(planned, tables=tuple(done)))
         published.append([newest[item.ref] for item in job.prepared.tables])
+    schema = sidecar.schema
+    if schema is not None:
+        create_tables(repository, lock, schema)
+        published = [schema.tables(published[0])]
     sidecar = sidecar.confirmed(tuple(confirmed))
     sidecar.store(repository.objects)
     failpoints.hit("write.confirmed")
@@ -367,8 +374,10 @@ def _effects(
     ]
     lock.check()
     failpoints.hit("write.publishing")
-    repository.history.publish(now, commits, newest.values(), touched)
+    repository.history.publish(now, commits, newest.values(), touched, schema)
     failpoints.hit("write.published")
+    if schema is not None:
+        show_schema(repository, lock)
     return commits
 
 
@@ -386,7 +395,7 @@ def _with_notes(
     deleted = sum(write.rows_deleted for write in writes)
     ids: set[str] = set()
     for item, write in zip(tables, writes, strict=True):
-        if write.kind == "indices":
+        if write.kind in ("indices", "schema"):
             continue
         if item.change.footprint is None:
             return structs.replace(commit, deleted=deleted)

@@ -51,6 +51,7 @@ def _show_schema(repository: Repository) -> None:
     schema = history.present().state.schema
     if not schema or history.schemas.shown_hash() == schema:
         return
-    with repository.lock():
-        # Read again: somebody else may have changed it since.
-        history.schemas.show(history.read().state.schema)
+    from omnigraph.writes.schema_effects import show_schema
+
+    with repository.lock() as lock:
+        show_schema(repository, lock)

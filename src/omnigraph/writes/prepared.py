@@ -15,7 +15,7 @@ import pyarrow as pa
 from omnigraph import failpoints
 from omnigraph.errors import NotFound, OmnigraphError, ReadSetConflict, StorageError
 from omnigraph.history.branch_state import BranchState
-from omnigraph.history.manifest import PublishedTable
+from omnigraph.history.manifest import PublishedTable, SchemaChange
 from omnigraph.history.repository import Repository
 from omnigraph.storage.patch import needs_room
 from omnigraph.storage.rebase import rebased
@@ -87,13 +87,15 @@ class PreparedTable:
 class Prepared:
     """A prepared write: the state it was prepared on, what it has read of it, and its tables.
 
-    With `is_exact` it has to be prepared again as soon as the branch moves.
+    With `is_exact` it has to be prepared again as soon as the branch moves. `schema` is what
+    becomes of the schema, if it changes.
     """
 
     base: BranchState
     reads: Reads
     tables: tuple[PreparedTable, ...]
     is_exact: bool = False
+    schema: SchemaChange | None = None
 
 
 def prepare(repository: Repository, request: WriteRequest, base: BranchState) -> Prepared:
@@ -138,7 +140,7 @@ def _stage(repository: Repository, request: WriteRequest, base: BranchState) -> 
         else:
             # Its files belong below the fork, which is made under the lock.
             tables.append(PreparedTable(table, change, None, TableRef(table.path, base.fork)))
-    return Prepared(base, view.reads, tuple(tables), view.is_exact)
+    return Prepared(base, view.reads, tuple(tables), view.is_exact, view.schema_change)
 
 
 def as_it_is(repository: Repository, branch: str) -> BranchState:
@@ -178,7 +180,7 @@ def caught_up(
     except ReadSetConflict as conflict:
         raise Stale(conflict) from None
     failpoints.hit("write.rechecked")
-    return Prepared(now, prepared.reads, tables)
+    return Prepared(now, prepared.reads, tables, schema=prepared.schema)
 
 
 def _all_rebased(

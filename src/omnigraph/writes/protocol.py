@@ -67,7 +67,7 @@ def _repeated(repository: Repository, request: WriteRequest, may_repeat: bool) -
         try:
             with nullcontext() if request.is_long else repository.turns.preparing():
                 prepared = prepare(repository, request, base)
-            if not prepared.tables and request.merged is None:
+            if not (prepared.tables or request.merged or prepared.schema):
                 return WriteResult(None, {})
             failpoints.hit("write.prepared")
             if time.monotonic() - begun > _LONG:

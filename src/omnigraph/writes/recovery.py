@@ -31,6 +31,7 @@ from omnigraph.writes.fencing import (
     put_back,
     recovery_commit,
 )
+from omnigraph.writes.schema_effects import are_created, remove_tables, show_schema
 from omnigraph.writes.sidecar import (
     Sidecar,
     SidecarTable,
@@ -83,14 +84,20 @@ def recover(repository: Repository, lock: EffectLock, sidecar: Sidecar) -> Recov
     except NotFound:
         base = None
     if base is None or base.identity != sidecar.branch_identity:
+        remove_tables(repository, lock, sidecar.schema)
         return _conclude(repository, sidecar, "OrphanedBranchDiscarded", None, [])
     visible = _visible_outcome(repository, base, sidecar)
     if visible is not None:
         kind = "Finished" if visible == sidecar.commit_id else "RolledBack"
         _put_back(repository, lock, base, sidecar, new_ulid(), fence=False)
         _drop_forks(repository, lock, sidecar)
+        if sidecar.schema is not None:
+            if kind == "RolledBack":
+                remove_tables(repository, lock, sidecar.schema)
+            show_schema(repository, lock)
         return _conclude(repository, sidecar, kind, visible, _versions(sidecar))
-    if base.head == sidecar.head and all(_is_done(repository, steps) for steps in sidecar.by_table):
+    is_done = all(_is_done(repository, steps) for steps in sidecar.by_table)
+    if base.head == sidecar.head and is_done and are_created(repository, sidecar.schema):
         return _roll_forward(repository, lock, base, sidecar)
     return _roll_back(repository, lock, base, sidecar)
 
@@ -134,8 +141,13 @@ def _roll_forward(
                 rows = repository.tables.open(table.ref, version).count()
             newest[table.table] = as_published(structs.replace(table, version=version, rows=rows))
             published[-1].append(newest[table.table])
+    schema = sidecar.schema
+    if schema is not None:
+        published = [schema.tables(published[0])]
     commits = planned_commits(sidecar, base, published)
-    publish(repository, lock, base, commits, list(newest.values()))
+    publish(repository, lock, base, commits, list(newest.values()), schema)
+    if schema is not None:
+        show_schema(repository, lock)
     outcomes = [(steps[0], steps[-1].expected_version + 1) for steps in sidecar.by_table]
     return _conclude(repository, sidecar, "RolledForward", commits[-1].id, outcomes)
 
@@ -156,6 +168,7 @@ def _roll_back(
         fence=not repository.location.is_local,
     )
     _drop_forks(repository, lock, sidecar)
+    remove_tables(repository, lock, sidecar.schema)
     if not moved:
         return _conclude(repository, sidecar, "Discarded", commit, [])
     # The log names the version whose content is back, not the commit that brought it back.
@@ -211,7 +224,8 @@ def _put_back(
         )
         if head is not None and head != now.version:
             restored.append(as_published(structs.replace(table, version=head, rows=now.rows)))
-    if not restored:
+    # A writer that is only paused must not publish its schema later: it needs the head as it was.
+    if not restored and not (fence and sidecar.schema is not None):
         return None
     text = f"rolled back the interrupted write {sidecar.operation_id}"
     commit = recovery_commit(base, commit_id, text, restored)

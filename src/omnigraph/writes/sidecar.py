@@ -17,7 +17,13 @@ from msgspec.structs import asdict, replace
 
 from omnigraph.errors import RecoveryRequired
 from omnigraph.history.branch_state import BranchState
-from omnigraph.history.manifest import Commit, PublishedTable, TableIdentity
+from omnigraph.history.manifest import (
+    Commit,
+    PublishedTable,
+    SchemaChange,
+    TableIdentity,
+    new_table,
+)
 from omnigraph.storage.table_ref import TableRef
 
 if TYPE_CHECKING:
@@ -62,8 +68,50 @@ class SidecarTable(Struct, frozen=True):
         return TableIdentity.parse(self.identity)
 
 
+class PlannedSchema(Struct, frozen=True):
+    """The schema that a commit brings along.
+
+    Attributes:
+        schema: Its hash.
+        created: The tables that are created for it: identity and name.
+        renamed: The names that tables get, by identity.
+        dropped: The tables whose types are gone.
+    """
+
+    schema: str
+    created: tuple[tuple[str, str], ...] = ()
+    renamed: dict[str, str] = {}
+    dropped: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(change: SchemaChange) -> PlannedSchema:
+        """A change as it is noted."""
+        return PlannedSchema(
+            change.schema,
+            tuple((str(table.identity), table.key) for table in change.created),
+            {str(identity): key for identity, key in change.renamed.items()},
+            tuple(map(str, change.dropped)),
+        )
+
+    @property
+    def change(self) -> SchemaChange:
+        """What it means for the manifest."""
+        identities = [(TableIdentity.parse(identity), key) for identity, key in self.created]
+        return SchemaChange(
+            self.schema,
+            tuple(new_table(identity, key) for identity, key in identities),
+            {TableIdentity.parse(identity): key for identity, key in self.renamed.items()},
+            tuple(map(TableIdentity.parse, self.dropped)),
+        )
+
+
 class PlannedCommit(Struct, frozen=True):
-    """A commit to be, and what it does to its tables; `merged` is the commit that it merges."""
+    """A commit to be, and what it does to its tables.
+
+    Attributes:
+        merged: The commit that it merges.
+        schema: The schema that it brings along; it is alone then.
+    """
 
     id: str
     writer: str
@@ -73,6 +121,7 @@ class PlannedCommit(Struct, frozen=True):
     request_digest: str | None
     tables: tuple[SidecarTable, ...]
     merged: str | None = None
+    schema: PlannedSchema | None = None
 
 
 class Sidecar(Struct, frozen=True):
@@ -96,6 +145,12 @@ class Sidecar(Struct, frozen=True):
     def commit_id(self) -> str:
         """The last commit: when it is visible, all are."""
         return self.commits[-1].id
+
+    @property
+    def schema(self) -> SchemaChange | None:
+        """What becomes of the schema, if it changes."""
+        planned = self.commits[-1].schema
+        return None if planned is None else planned.change
 
     @property
     def writer(self) -> str:
@@ -203,6 +258,7 @@ def planned_commits(
             planned.idempotency_key,
             {t.identity: (t.version, t.branch, t.rows) for t in tables},
             planned.request_digest,
+            schema="" if planned.schema is None else planned.schema.schema,
         )
         for parent, planned, tables in zip(parents, sidecar.commits, published, strict=False)
     ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from omnigraph.errors import NotFound
 from omnigraph.history.branch_state import BranchState
-from omnigraph.history.manifest import PublishedTable
+from omnigraph.history.manifest import PublishedTable, SchemaChange
 from omnigraph.history.repository import Repository
 from omnigraph.language import Catalog, EdgeType, NodeType
 from omnigraph.writes.reads import Read, ReadTable
@@ -23,6 +23,8 @@ class View:
         self._open: dict[str, ReadTable] = {}
         #: What is prepared holds for this state alone, whatever was read of it.
         self.is_exact = False
+        #: What becomes of the schema, if the write changes it.
+        self.schema_change: SchemaChange | None = None
 
     def type(self, name: str) -> NodeType | EdgeType:
         """Find a type by its name.
