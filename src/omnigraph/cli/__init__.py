@@ -47,7 +47,10 @@ VERBS = {
     "blob": ("omnigraph.cli.blob:blob", "Read the values of Blob properties."),
     "check": ("omnigraph.cli.check:check", "Check that a graph is whole."),
     "optimize": ("omnigraph.cli.optimize:optimize", "Make a branch fast to read."),
-    "cleanup": ("omnigraph.cli.cleanup:cleanup", "Remove what failed and killed writes have left, and old versions."),
+    "cleanup": (
+        "omnigraph.cli.cleanup:cleanup",
+        "Remove what failed and killed writes have left, and old versions.",
+    ),
     "backup": ("omnigraph.cli.backup:backup", "Copy a graph to a safe place, while others write."),
     "restore": ("omnigraph.cli.restore:restore", "Make a graph from a backup."),
     "recovery": ("omnigraph.cli.recovery:recovery", "See what became of interrupted writes."),
