@@ -32,6 +32,7 @@ _MEANINGS = {
     "UniqueViolation": "two rows would have the same unique value",
     "CardinalityViolation": "a node would have too many or too few edges",
     "ValueConstraintViolation": "a value breaks a rule of the schema",
+    "SchemaConflict": "the schemas of both sides do not fit together",
 }
 #: Of these, the values do not tell what is wrong; the message does.
 _OF_RULES = ("OrphanEdge", "UniqueViolation", "CardinalityViolation", "ValueConstraintViolation")
@@ -55,7 +56,7 @@ def conflict_lines(conflicts: Sequence[Conflict], look: Look) -> Iterator[str]:
         text = f" ({counts[kind]:,}): {_MEANINGS[kind]}"
         yield look.text([Span(kind, "bold"), Span(text)])
         of_kind = [conflict for conflict in shown if conflict.kind == kind]
-        yield from _table(of_kind, look)
+        yield from _messages(of_kind, look) if kind == "SchemaConflict" else _table(of_kind, look)
         yield ""
     if more := len(conflicts) - len(shown):
         yield f"… and {counted(more, 'more conflict')}; --json lists all"
@@ -71,6 +72,14 @@ def advice_lines(options: Sequence[tuple[str, str]], look: Look) -> list[str]:
         spans = [Span(f"  {one_line(option)}{padding}  "), Span(one_line(meaning))]
         lines += [look.text(line) for line in wrapped(spans, look.width, hanging=4)]
     return lines
+
+
+def _messages(conflicts: Sequence[Conflict], look: Look) -> Iterator[str]:
+    """Conflicts of which there are no values to show."""
+    for conflict in conflicts:
+        message = [Span("  "), Span(one_line(conflict.message))]
+        for line in wrapped(message, look.width, hanging=4):
+            yield look.text(line)
 
 
 def _table(conflicts: Sequence[Conflict], look: Look) -> Iterator[str]:

@@ -202,17 +202,22 @@ class SchemaChange(Struct, frozen=True):
         created: The tables of new types, at their first versions.
         renamed: Tables that are called otherwise now, and how.
         dropped: The tables whose types are gone.
+        adopted: The tables of types that another branch has created; the commit writes to them.
     """
 
     schema: str
     created: tuple[PublishedTable, ...] = ()
     renamed: Mapping[TableIdentity, str] = field(default_factory=lambda: MappingProxyType({}))
     dropped: tuple[TableIdentity, ...] = ()
+    adopted: tuple[PublishedTable, ...] = ()
 
     def rows(self, state: ManifestState) -> list[dict[str, Any]]:
         """What is published besides versions of tables."""
         rows = [schema_row(self.schema)]
-        rows += [table_row(table.key, table.identity, table.path) for table in self.created]
+        rows += [
+            table_row(table.key, table.identity, table.path)
+            for table in (*self.created, *self.adopted)
+        ]
         for identity, key in self.renamed.items():
             rows.append(table_row(key, identity, state.tables[identity].path))
         rows += [tombstone_row(state.tables[identity]) for identity in self.dropped]

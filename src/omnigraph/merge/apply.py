@@ -17,6 +17,7 @@ from omnigraph import failpoints
 from omnigraph.errors import UsageError
 from omnigraph.history.manifest import Commit
 from omnigraph.history.repository import Repository
+from omnigraph.language.schema.steps import SchemaPlan
 from omnigraph.merge.ancestors import Ancestry
 from omnigraph.merge.base import Base, common_base
 from omnigraph.merge.changes import GraphState, state_at
@@ -48,6 +49,7 @@ class MergeResult(Struct, frozen=True):
         conflicts: What a dry run would leave to settle.
         settled: The conflicts that were settled, by a side or by a resolution.
         more_settled: How many more were; a merge in tasks lists no more than 100,000.
+        schema: What becomes of the branch's schema; None when it stays as it is.
     """
 
     outcome: Outcome
@@ -59,6 +61,7 @@ class MergeResult(Struct, frozen=True):
     conflicts: tuple[Conflict, ...] = ()
     settled: tuple[Conflict, ...] = ()
     more_settled: int = 0
+    schema: SchemaPlan | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Give the result as plain values."""
@@ -72,6 +75,7 @@ class MergeResult(Struct, frozen=True):
             "conflicts": [c.to_dict() for c in self.conflicts],
             "settled": [c.to_dict() for c in self.settled],
             "more_settled": self.more_settled,
+            "schema": None if self.schema is None else self.schema.to_dict(),
         }
 
 
@@ -219,19 +223,19 @@ def apply(
     """
     if dry_run:
         view = View(repository, repository.history.read(branch))
-        start, combined = _prepared(view, proposal, settings)
+        start, combined, _ = _prepared(view, proposal, settings)
         return _result(proposal, branch, None, start, combined)
     last: list[tuple[_Start, Combined]] = []
 
     def prepare(view: View) -> Mapping[str, Change]:
-        start, combined = _prepared(view, proposal, settings)
+        start, combined, changes = _prepared(view, proposal, settings)
         last[:] = [(start, combined)]
         if combined.conflicts:
             raise refusal(proposal.action, combined.conflicts)
         if start.outcome == "already_up_to_date":
             raise _NothingToDo
         failpoints.hit("merge.combined")
-        return combined.deltas
+        return changes
 
     request = WriteRequest(
         branch,
@@ -259,12 +263,17 @@ class _NothingToDo(Exception):
     """The branch has everything already."""
 
 
-def _prepared(view: View, proposal: Proposal, settings: Settling) -> tuple[_Start, Combined]:
+def _prepared(
+    view: View, proposal: Proposal, settings: Settling
+) -> tuple[_Start, Combined, Mapping[str, Change]]:
+    """Where it starts, what comes of the rows, and what is done to the tables."""
     ours = GraphState(view.repository, view.base.head, view.base.name, view.base.state)
     start = proposal.base(ours)
     if start.base is None:
-        return start, Combined({}, (), ())
-    _refuse_other_schemas(proposal, ours, start.base.state)
+        return start, Combined({}, (), ()), {}
+    states = (ours, start.base.state, proposal.theirs)
+    if len({state.state.schema for state in states}) > 1:
+        return start, *_across_schemas(view, ours, start.base, proposal, settings)
     # What a branch becomes that has no changes of its own is known to keep the rules.
     check = start.outcome != "fast_forward"
     view.is_exact = not check
@@ -276,16 +285,29 @@ def _prepared(view: View, proposal: Proposal, settings: Settling) -> tuple[_Star
             without = structs.replace(settings, prefer=None, resolutions={}, work=work)
             every = combine(view, start.base, proposal.theirs, without, check=check)
         _refuse_unknown(settings, known | {conflict.key for conflict in every.conflicts}, proposal)
-    return start, combined
+    return start, combined, combined.deltas
 
 
-def _refuse_other_schemas(proposal: Proposal, ours: GraphState, base: GraphState) -> None:
-    """Refuse what would put rows of one schema into tables of another one."""
-    if not ours.state.schema == base.state.schema == proposal.theirs.state.schema:
-        raise UsageError(
-            f"{proposal.action}: the schema was changed in between, on one side or on both, and"
-            " states with different schemas cannot be merged yet; nothing was written"
-        )
+def _across_schemas(
+    view: View, ours: GraphState, base: Base, proposal: Proposal, settings: Settling
+) -> tuple[Combined, Mapping[str, Change]]:
+    """Merge states that do not have the same schema: at once, and for this state alone."""
+    from omnigraph.merge.across_schemas import combine_across
+    from omnigraph.merge.schemas import schemas_merged
+
+    view.is_exact = True
+    settings = structs.replace(settings, work=None)
+    outcome = schemas_merged(ours, base, proposal.theirs, settings)
+    merged = combine_across(view, outcome, settings, source=proposal.theirs)
+    combined = merged.combined
+    known = {conflict.key for conflict in (*combined.conflicts, *combined.settled)}
+    if not settings.resolutions.keys() <= known:
+        without = structs.replace(settings, prefer=None, resolutions={})
+        trial = View(view.repository, view.base)
+        outcome = schemas_merged(ours, base, proposal.theirs, without)
+        every = combine_across(trial, outcome, without, source=proposal.theirs).combined
+        _refuse_unknown(settings, known | {conflict.key for conflict in every.conflicts}, proposal)
+    return combined, merged.changes
 
 
 def _refuse_unknown(settings: Settling, known: Collection[Key], proposal: Proposal) -> None:
@@ -305,7 +327,7 @@ def _result(
     outcome = start.outcome
     if combined.conflicts:
         outcome = "conflicts"
-    elif commit is None and proposal.merged is None and not combined.deltas:
+    elif commit is None and not (proposal.merged or combined.deltas or combined.schema):
         # A merge is recorded even so.
         outcome = "already_up_to_date"
     return MergeResult(
@@ -318,4 +340,5 @@ def _result(
         combined.conflicts,
         combined.settled,
         combined.more_settled,
+        combined.schema,
     )

@@ -12,14 +12,13 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from msgspec import Struct, field
 
-from omnigraph.errors import NotFound
+from omnigraph.errors import NotFound, UsageError
 from omnigraph.history.repository import Repository
-from omnigraph.language import EdgeType, NodeType
+from omnigraph.language import Catalog, EdgeType, NodeType
 from omnigraph.merge.ancestors import Ancestry
 from omnigraph.merge.changes import (
     GraphState,
     change_schema,
-    changed_types,
     compared_columns,
     state_at,
     table_changes,
@@ -39,18 +38,20 @@ class Base(Struct, frozen=True):
     Attributes:
         overlay: By type, what is different from the state.
         doubts: By type, what nobody can tell.
+        catalog: The schema in whose terms it is read, if that is not its own.
     """
 
     state: GraphState
     overlay: Mapping[str, RowChanges] = field(default_factory=dict)
     doubts: Mapping[str, Doubts] = field(default_factory=dict)
+    catalog: Catalog | None = None
 
     def changes_to(self, new: GraphState) -> dict[str, RowChanges]:
         """What changed since, by the type's name; only types with changes."""
         changes_by_type = {}
-        names = {type.name for type in changed_types(self.state, new)} | set(self.overlay)
-        for type in self.state.catalog.tables():
-            if type.name not in names:
+        catalog = self.catalog or self.state.catalog
+        for type in catalog.tables():
+            if self.state.place(type) == new.place(type) and type.name not in self.overlay:
                 continue
             changes = table_changes(type, self.state, new)
             if type.name in self.overlay:
@@ -81,6 +82,12 @@ def common_base(repository: Repository, ancestry: Ancestry, commits: Sequence[st
     base = Base(states[0])
     for other in states[1:]:
         below = ancestry.bases(base.state.commit, other.commit)
+        if other.state.schema != base.state.state.schema:
+            raise UsageError(
+                f"both sides come from the commits {base.state.commit} and {other.commit}, which"
+                " have different schemas, and no schema can be told that both have come from; merge"
+                " the two commits on a branch of their own, and that branch into both sides first"
+            )
         base = _with(base, common_base(repository, ancestry, below), other)
     return base
 

@@ -7,7 +7,7 @@ again with equal values.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Literal
 
@@ -22,6 +22,7 @@ from omnigraph.language import Catalog, EdgeType, NodeType
 from omnigraph.language.schema.arrow import PROPERTY_ID, table_schema
 from omnigraph.merge.ancestors import fork_point
 from omnigraph.merge.rows import RowChanges, across, net
+from omnigraph.merge.terms import AS_STORED, Terms
 from omnigraph.storage.blobs import with_tokens
 from omnigraph.storage.changes import Changes, changes_between
 from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID, TableRef
@@ -36,12 +37,14 @@ class GraphState(Struct, frozen=True, dict=True):
     Attributes:
         commit: The commit; empty before the first one.
         branch: A branch that has the commit.
+        terms: How its rows are read as those of another schema.
     """
 
     repository: Repository
     commit: str
     branch: str
     state: ManifestState
+    terms: Terms = AS_STORED
 
     def home(self) -> str:
         """A branch that has the commit now: the state's own may be deleted, or made anew.
@@ -63,23 +66,28 @@ class GraphState(Struct, frozen=True, dict=True):
 
     def table(self, type: Type) -> PublishedTable:
         """The version of a type's table, whatever the type was called."""
-        table = self.state.tables.get(identity_of(type))
+        table = self.state.tables.get(self.identity(type))
         if table is None:
             raise NotFound(f"there was no type `{type.name}` at commit {self.commit}")
         return table
 
     def has(self, type: Type) -> bool:
         """True when there is a table of the type."""
-        return identity_of(type) in self.state.tables
+        return self.identity(type) in self.state.tables
+
+    def identity(self, type: Type) -> TableIdentity:
+        """Which table is that of a type in this state."""
+        identity = identity_of(type)
+        return self.terms.identities.get(identity, identity)
 
     def place(self, type: Type) -> tuple[TableRef, int] | None:
         """Which version of which table a type has; None when it has none."""
-        table = self.state.tables.get(identity_of(type))
+        table = self.state.tables.get(self.identity(type))
         return None if table is None else (table.ref, table.version)
 
     def snapshot(self, type: Type) -> TableSnapshot:
         """A type's table, opened once."""
-        identity = identity_of(type)
+        identity = self.identity(type)
         if identity not in self._opened:
             table = self.table(type)
             self._opened[identity] = self.repository.tables.open(table.ref, table.version)
@@ -100,10 +108,11 @@ class GraphState(Struct, frozen=True, dict=True):
 
     def find(self, type: Type, column: str, values: pa.Array) -> pa.Table:
         """The rows that have one of some values, in the form that changes have."""
+        if not self.has(type):
+            return change_schema(type).empty_table()
         snapshot = self.snapshot(type)
-        return as_change_rows(
-            type, snapshot, snapshot.find(column, values, stored_columns(type, snapshot))
-        )
+        names = stored_columns(type, snapshot, self.terms)
+        return as_change_rows(type, snapshot, snapshot.find(column, values, names), self.terms)
 
 
 def state_at(repository: Repository, commit: str, *branches: str) -> GraphState:
@@ -120,18 +129,18 @@ def identity_of(type: Type) -> TableIdentity:
     return TableIdentity(type.id, type.incarnation)
 
 
-def stored_columns(type: Type, snapshot: TableSnapshot) -> list[str]:
+def stored_columns(type: Type, snapshot: TableSnapshot, terms: Terms = AS_STORED) -> list[str]:
     """What a version of a type's table has of the type's columns, as they are called there."""
-    return list(_stored_names(type, snapshot).values())
+    return list(stored_names(type, snapshot, terms).values())
 
 
-def _stored_names(type: Type, snapshot: TableSnapshot) -> dict[str, str]:
+def stored_names(type: Type, snapshot: TableSnapshot, terms: Terms = AS_STORED) -> dict[str, str]:
     """What the columns of a type are called in a version of its table.
 
     The ids of properties tell: an earlier version may call them otherwise, or not have them yet.
     """
     schema = table_schema(type)
-    stored = {_property_id(field): field.name for field in snapshot.schema}
+    stored = {_property_id(field, terms.numbers): field.name for field in snapshot.schema}
     names = {}
     for field in schema:
         id = _property_id(field)
@@ -142,8 +151,11 @@ def _stored_names(type: Type, snapshot: TableSnapshot) -> dict[str, str]:
     return names
 
 
-def _property_id(field: pa.Field) -> bytes | None:
-    return (field.metadata or {}).get(PROPERTY_ID)
+def _property_id(field: pa.Field, numbers: Mapping[int, int] | None = None) -> int | None:
+    stored = (field.metadata or {}).get(PROPERTY_ID)
+    if stored is None:
+        return None
+    return (numbers or {}).get(int(stored), int(stored))
 
 
 def compared_columns(type: Type) -> list[str]:
@@ -151,20 +163,23 @@ def compared_columns(type: Type) -> list[str]:
     return [name for name in table_schema(type).names if name != "id"]
 
 
-def as_change_rows(type: Type, snapshot: TableSnapshot, rows_read: pa.Table) -> pa.Table:
+def as_change_rows(
+    type: Type, snapshot: TableSnapshot, rows_read: pa.Table, terms: Terms = AS_STORED
+) -> pa.Table:
     """Rows with `_rowid` in the form that changes have: blobs are told by their content.
 
-    What the version does not have of the type's columns is null.
+    What the version does not have of the type's columns has the default, or is null.
     """
-    names = _stored_names(type, snapshot)
+    names = stored_names(type, snapshot, terms)
     rows = with_tokens(snapshot, rows_read.select(list(names.values())), rows_read[ROW_ID])
     schema = change_schema(type)
-    columns = [
-        rows[names[field.name]].cast(field.type)
-        if field.name in names
-        else pa.nulls(rows.num_rows, field.type)
-        for field in schema.remove(schema.get_field_index(ROW_ID))
-    ]
+    columns = []
+    for field in schema.remove(schema.get_field_index(ROW_ID)):
+        stored = names.get(field.name)
+        values = None if stored is None else rows[stored].cast(field.type)
+        if values is None or values.null_count:
+            values = terms.filled(type, field, values, rows["id"])
+        columns.append(values)
     return pa.table([*columns, rows_read[ROW_ID].cast(pa.uint64())], schema)
 
 
@@ -188,7 +203,8 @@ def table_changes(type: Type, old: GraphState, new: GraphState) -> RowChanges:
         return RowChanges(_all_rows(type, old), _all_rows(type, new))
     way = route(type, old, new)
     step_changes = [
-        _changes(type, one.snapshot(type), other.snapshot(type)) for one, other in way.steps
+        _changes(type, one.snapshot(type), other.snapshot(type), new.terms)
+        for one, other in way.steps
     ]
     return joined(type, way.kind, step_changes)
 
@@ -277,23 +293,26 @@ def _all_rows(type: Type, state: GraphState) -> pa.Table:
     if not state.has(type):
         return change_schema(type).empty_table()
     snapshot = state.snapshot(type)
-    return as_change_rows(
-        type, snapshot, snapshot.read(stored_columns(type, snapshot), places=True)
-    )
+    names = stored_columns(type, snapshot, state.terms)
+    return as_change_rows(type, snapshot, snapshot.read(names, places=True), state.terms)
 
 
-def _changes(type: Type, old: TableSnapshot, new: TableSnapshot) -> RowChanges:
-    columns, old_columns = stored_columns(type, new), stored_columns(type, old)
+def _changes(type: Type, old: TableSnapshot, new: TableSnapshot, terms: Terms) -> RowChanges:
+    columns, old_columns = (stored_columns(type, table, terms) for table in (new, old))
     changes_read = changes_between(old, new, columns, old_columns=old_columns, compare=False)
-    return as_row_changes(type, old, new, changes_read)
+    return as_row_changes(type, old, new, changes_read, terms)
 
 
 def as_row_changes(
-    type: Type, old: TableSnapshot, new: TableSnapshot, changes_read: Changes
+    type: Type,
+    old: TableSnapshot,
+    new: TableSnapshot,
+    changes_read: Changes,
+    terms: Terms = AS_STORED,
 ) -> RowChanges:
     """Changes between two versions of a table, told by entity id, without equal values."""
     before, after = (
-        as_change_rows(type, snapshot, part.append_column(ROW_ID, as_arrow(row_ids)))
+        as_change_rows(type, snapshot, part.append_column(ROW_ID, as_arrow(row_ids)), terms)
         for snapshot, part, row_ids in (
             (old, changes_read.before, changes_read.before_row_ids),
             (new, changes_read.after, changes_read.after_row_ids),

@@ -24,12 +24,20 @@ from omnigraph.compute.arrays import as_arrow, as_numpy, rows_where
 from omnigraph.compute.keys import physical, property_name
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import UsageError, Violation
-from omnigraph.language import EdgeType, NodeType
+from omnigraph.language import Catalog, EdgeType, NodeType
 from omnigraph.language.schema.arrow import table_schema
 from omnigraph.language.schema.catalog import ENDS
+from omnigraph.language.schema.steps import SchemaPlan
 from omnigraph.language.values import ValueFault, coerce
 from omnigraph.merge.base import Base, Doubts
-from omnigraph.merge.changes import GraphState, as_change_rows, change_schema, compared_columns
+from omnigraph.merge.changes import (
+    GraphState,
+    as_change_rows,
+    change_schema,
+    compared_columns,
+    stored_columns,
+    stored_names,
+)
 from omnigraph.merge.conflicts import (
     Conflict,
     ConflictKind,
@@ -39,6 +47,7 @@ from omnigraph.merge.conflicts import (
     describe_key,
 )
 from omnigraph.merge.rows import Bools, Places, RowChanges, places, with_ids
+from omnigraph.merge.terms import AS_STORED, Terms
 from omnigraph.merge.three_way import (
     Choice,
     Granularity,
@@ -56,7 +65,7 @@ from omnigraph.storage.snapshot import FEW_IDS, READS_PER_LOOKUP
 from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID
 from omnigraph.storage.tables import TableSnapshot
 from omnigraph.writes.delta import TableDelta, old_columns, old_schema
-from omnigraph.writes.reads import LookUp
+from omnigraph.writes.reads import LookUp, ReadTable
 from omnigraph.writes.request import Change
 from omnigraph.writes.rules import Violations
 from omnigraph.writes.rules.write import check_write
@@ -99,13 +108,15 @@ class Settling(Struct, frozen=True):
 class Combined(Struct, frozen=True):
     """What a merge does: changes by type, what is left to settle, and what was settled.
 
-    `more_settled` is how many conflicts were settled that are not listed.
+    `more_settled` is how many conflicts were settled that are not listed, and `schema` what becomes
+    of the schema, if it changes.
     """
 
     deltas: Mapping[str, Change]
     conflicts: tuple[Conflict, ...]
     settled: tuple[Conflict, ...]
     more_settled: int = 0
+    schema: SchemaPlan | None = None
 
 
 class Work(Protocol):
@@ -130,6 +141,7 @@ class Sides(Struct, frozen=True):
     ours: TableSnapshot
     theirs: TableSnapshot
     is_exact: bool
+    terms: Terms = AS_STORED
 
 
 class OurRows(Struct, frozen=True):
@@ -181,6 +193,8 @@ class Combination:
         self.base = base
         self.theirs = theirs
         self.settings = settings
+        #: The schema of the outcome.
+        self.catalog: Catalog = base.catalog or view.catalog
         #: Rows that are taken from one side as they are there, and values that settle conflicts.
         self.pins: dict[str, dict[str, Side]] = {}
         self.new_values: dict[str, dict[tuple[str, str], Any]] = {}
@@ -219,7 +233,7 @@ class Combination:
         deltas: dict[str, Change] = {}
         conflicts: list[Conflict] = []
         settled: list[Conflict] = []
-        for type in self.view.catalog.tables():
+        for type in self.catalog.tables():
             if type.name not in self.changes and type.name not in self.pins:
                 continue
             delta, merged = self._merged(type)
@@ -234,12 +248,7 @@ class Combination:
         doubts = self.base.doubts.get(type.name, {})
         changes = self._with_pinned(type, pins)
         ids = ids_to_merge(changes, doubts, pins)
-        sides = Sides(
-            self.base.state.snapshot(type),
-            self.view.table(type.name).snapshot,
-            self.theirs.snapshot(type),
-            type.name not in self.base.overlay,
-        )
+        sides = self._sides(type)
         ours = self._our_rows(type, sides, changes, ids)
         return merged_rows(
             type,
@@ -251,6 +260,18 @@ class Combination:
             new_values=self.new_values.get(type.name, {}),
             doubts=doubts,
         )
+
+    def _sides(self, type: Type) -> Sides:
+        return Sides(
+            self.base.state.snapshot(type),
+            self._table(type).snapshot,
+            self.theirs.snapshot(type),
+            type.name not in self.base.overlay,
+        )
+
+    def _table(self, type: Type) -> ReadTable:
+        """The table of a type on our side."""
+        return self.view.table(type.name)
 
     def _our_rows(self, type: Type, sides: Sides, changes: RowChanges, ids: pa.Array) -> OurRows:
         """The rows of our side with some ids.
@@ -290,7 +311,7 @@ class Combination:
 
     def _looked_up(self, type: Type, ids: pa.Array) -> pa.Table:
         schema = old_schema(type)
-        rows = self.view.table(type.name).find("id", ids, old_columns(type))
+        rows = self._table(type).find("id", ids, old_columns(type))
         return rows.select(schema.names).cast(schema)
 
     def _with_pinned(self, type: Type, pins: Mapping[str, Side]) -> RowChanges:
@@ -313,7 +334,7 @@ class Combination:
 
     def _broken(self, deltas: Mapping[str, Change]) -> list[Conflict]:
         """Find all rules that the merged rows would break; types, then ids in their order."""
-        order = {type.name: place for place, type in enumerate(self.view.catalog.tables())}
+        order = {type.name: place for place, type in enumerate(self.catalog.tables())}
 
         def place(violation: Violation) -> tuple[Any, ...]:
             return (
@@ -337,7 +358,7 @@ class Combination:
         violations = self._checked(rows)
         if "unique" in violations.counts:
             # The first row with a value keeps it: which one that is depends on the ids alone.
-            violations = self._checked({name: _by_id(delta) for name, delta in rows.items()})
+            violations = self._checked({name: by_id(delta) for name, delta in rows.items()})
         return violations.listed
 
     def _checked(self, deltas: Mapping[str, TableDelta]) -> Violations:
@@ -353,7 +374,7 @@ class Combination:
     def _of_rule(self, violation: Violation) -> Conflict:
         assert violation.type is not None and violation.id is not None
         kind = _RULE_KINDS.get(violation.rule, "ValueConstraintViolation")
-        type = self.view.type(violation.type)
+        type = self.catalog.type(violation.type)
         id, property = violation.id, violation.property
 
         def on(side: str) -> Any:
@@ -371,9 +392,9 @@ class Combination:
             return self.base.rows(type, ids)
         if side == "theirs":
             return self.theirs.rows(type, ids)
-        table = self.view.table(type.name)
-        rows = table.find("id", ids, table_schema(type).names)
-        return as_change_rows(type, table.snapshot, rows)
+        table, terms = self._table(type), self.theirs.terms
+        rows = table.find("id", ids, stored_columns(type, table.snapshot, terms))
+        return as_change_rows(type, table.snapshot, rows, terms)
 
     def _value(self, type: Type, id: str, property: str | None, side: str) -> Any:
         rows = self._rows(type, pa.array([id]), side).to_pylist()
@@ -385,7 +406,7 @@ class Combination:
     def _edges_from(self, type: Type, source: str, side: str) -> list[str]:
         state = self.base.state if side == "base" else self.theirs
         if side == "ours":
-            rows = self.view.table(type.name).find("src", pa.array([source]), ["id"])
+            rows = self._table(type).find("src", pa.array([source]), ["id"])
         else:
             rows = state.find(type, "src", pa.array([source]))
         ids: list[str] = rows["id"].to_pylist()
@@ -396,7 +417,7 @@ class Combination:
         choice = self.settings.choice(conflict.key)
         if choice is None:
             return False
-        type = self.view.type(conflict.type)
+        type = self.catalog.type(conflict.type)
         if isinstance(choice, NewValue):
             return self._give(type, conflict, choice)
         return any(
@@ -457,12 +478,13 @@ class Combination:
 # --- parts ---
 
 
-def _read(type: Type, snapshot: TableSnapshot, places: pa.Table) -> pa.Table:
+def _read(type: Type, snapshot: TableSnapshot, places: pa.Table, terms: Terms) -> pa.Table:
     """Rows whose places are known, in the form that changes have."""
     if not places.num_rows:
         return change_schema(type).empty_table()
     places = places.select([ROW_ID, ROW_ADDRESS])
-    return as_change_rows(type, snapshot, read_rows(snapshot, places, table_schema(type).names))
+    names = stored_columns(type, snapshot, terms)
+    return as_change_rows(type, snapshot, read_rows(snapshot, places, names), terms)
 
 
 def merged_rows(
@@ -489,7 +511,7 @@ def merged_rows(
         doubts: See `three_way`.
     """
     at, same = our_rows.at, our_rows.same
-    ours = _read(type, sides.ours, rows_where(our_rows.rows, ~same))
+    ours = _read(type, sides.ours, rows_where(our_rows.rows, ~same), sides.terms)
     choices = {
         (id, None if property is None else physical(property, type)): _typed(type, key, choice)
         for key, choice in settings.resolutions.items()
@@ -509,7 +531,7 @@ def merged_rows(
         unchanged=same[at] & (at >= 0) if len(same) else None,
     )
     sources = [(sides.theirs, changes.after), (sides.ours, ours), (sides.base, changes.before)]
-    rows = _writable(type, merged.rows, sources)
+    rows = writable(type, merged.rows, sources, sides.terms)
     replaced = at[merged.places]
     old = our_rows.rows.cast(old_schema(type))
     delta = TableDelta.of(
@@ -523,8 +545,8 @@ def merged_rows(
     return delta, merged
 
 
-def _writable(
-    type: Type, rows: pa.Table, sources: list[tuple[TableSnapshot, pa.Table]]
+def writable(
+    type: Type, rows: pa.Table, sources: list[tuple[TableSnapshot, pa.Table]], terms: Terms
 ) -> pa.Table:
     """Merged rows with the values of their blobs, as they are written to a table."""
     schema = table_schema(type)
@@ -532,7 +554,11 @@ def _writable(
     for column in schema:
         values: Any = rows[column.name]
         if values.type != column.type:
-            values = _blob_values(column, values.combine_chunks(), sources)
+            named = [
+                (snapshot, stored_names(type, snapshot, terms).get(column.name), each)
+                for snapshot, each in sources
+            ]
+            values = _blob_values(column, values.combine_chunks(), named)
         columns.append(values)
     return pa.Table.from_arrays(columns, schema=schema)
 
@@ -543,7 +569,7 @@ def addresses_of(rows: pa.Table) -> npt.NDArray[np.uint64]:
     return addresses
 
 
-def _by_id(delta: TableDelta) -> TableDelta:
+def by_id(delta: TableDelta) -> TableDelta:
     """A delta with its rows in the order of their ids."""
     order = pc.sort_indices(delta.changed["id"])
     return dataclasses.replace(
@@ -612,19 +638,21 @@ def _typed_value(type: Type, property: str, value: Any, where: str) -> Any:
 
 
 def _blob_values(
-    field: pa.Field, tokens: pa.Array, places: list[tuple[TableSnapshot, pa.Table]]
+    field: pa.Field, tokens: pa.Array, places: list[tuple[TableSnapshot, str | None, pa.Table]]
 ) -> pa.Array:
     """The values that tokens stand for, from rows that have the same tokens."""
     values: list[Any] = [None] * len(tokens)
     left = [place for place, token in enumerate(tokens.to_pylist()) if token is not None]
-    for snapshot, rows in places:
+    for snapshot, stored, rows in places:
+        if stored is None:
+            continue
         usable = rows.filter(pc.is_valid(rows[ROW_ID]))
         wanted = tokens.take(pa.array(left, pa.int64()))
         at = pc.index_in(wanted, value_set=usable[field.name].combine_chunks()).to_pylist()
         hits = [(place, row) for place, row in zip(left, at, strict=True) if row is not None]
         if hits:
             row_ids = usable[ROW_ID].take(pa.array([row for _, row in hits])).to_pylist()
-            read = read_rewritable(snapshot, row_ids, [field.name])[field.name].to_pylist()
+            read = read_rewritable(snapshot, row_ids, [stored])[stored].to_pylist()
             for (place, _), value in zip(hits, read, strict=True):
                 values[place] = value
         done = {place for place, _ in hits}

@@ -25,6 +25,7 @@ ConflictKind = Literal[
     "UniqueViolation",
     "CardinalityViolation",
     "ValueConstraintViolation",
+    "SchemaConflict",
 ]
 KINDS: tuple[ConflictKind, ...] = get_args(ConflictKind)
 #: What tells a conflict from others: kind, type, id and property.
@@ -43,9 +44,10 @@ class Conflict(Struct, frozen=True):
 
     Attributes:
         kind: What is wrong, such as `DivergentUpdate`.
-        entity: `node` or `edge`.
+        entity: `node` or `edge`; of a `SchemaConflict` also `interface` or `schema`.
         type: The node or edge type.
-        id: Which one; of a `CardinalityViolation` the node that the edges come from.
+        id: Which one; of a `CardinalityViolation` the node that the edges come from, of a
+            `SchemaConflict` the part of the type or property that it is about.
         property: The property, or the end of an edge; None for the whole entity.
         base: What it was before both changes: a value, all properties, or None.
         ours: What it is on the branch that is merged into.
@@ -54,7 +56,7 @@ class Conflict(Struct, frozen=True):
     """
 
     kind: ConflictKind
-    entity: Literal["node", "edge"]
+    entity: Literal["node", "edge", "interface", "schema"]
     type: str
     id: str
     property: str | None
@@ -161,6 +163,8 @@ def read_resolutions(
 def describe_key(key: Key) -> str:
     """Say which conflict a key is about."""
     kind, type, id, property = key
+    if kind == "SchemaConflict":
+        return f"{kind} of {type}" + ("" if property is None else f".{property}")
     return f"{kind} of {type} {show(id)}" + ("" if property is None else f", `{property}`")
 
 

@@ -16,6 +16,8 @@ import pyarrow as pa
 from omnigraph.errors import UsageError
 from omnigraph.language import Catalog, EdgeType, NodeType
 from omnigraph.language.schema.catalog import ENDS_AS_COLUMNS
+from omnigraph.language.schema.plan import plan_schema
+from omnigraph.language.schema.steps import SchemaPlan
 from omnigraph.language.values import to_json
 from omnigraph.merge.changes import GraphState, changed_types, compared_columns, table_changes
 from omnigraph.merge.rows import RowChanges, aligned, ordered_union
@@ -160,21 +162,39 @@ class Diff:
             operations = part.operations.to_pylist()
             counts = [operations.count(operation) for operation in OPERATIONS]
             summaries.append(TypeSummary(part.kind, part.type, *counts))
-        return DiffSummary(tuple(summaries))
+        steps = () if self.schema is None else tuple(step.message for step in self.schema.steps)
+        return DiffSummary(tuple(summaries), steps)
+
+    @property
+    def schema(self) -> SchemaPlan | None:
+        """What leads from the schema of the first state to that of the second; None if nothing.
+
+        Rows are compared in the terms of the second: a property that has another name, or that is
+        new and has its default, is no change of a row.
+        """
+        if not self.old or self._old.state.schema == self._new.state.schema:
+            return None
+        return plan_schema(self._old.catalog, self._new.catalog, merged=True)
 
 
 @dataclass(frozen=True, slots=True)
 class DiffSummary:
-    """How many nodes and edges of each type differ between two states."""
+    """How many nodes and edges of each type differ between two states.
+
+    `schema` has the steps from one schema to the other, each in words.
+    """
 
     types: tuple[TypeSummary, ...]
+    schema: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return ", ".join(map(str, self.types)) or "no changes"
+        parts = [f"schema: {step}" for step in self.schema]
+        return ", ".join([*parts, *map(str, self.types)]) or "no changes"
 
     def to_dict(self) -> dict[str, Any]:
         """Give the summary as plain values."""
-        return {"types": [each.to_dict() for each in self.types]}
+        types = [each.to_dict() for each in self.types]
+        return {"types": types, "schema": list(self.schema)} if self.schema else {"types": types}
 
 
 @dataclass(frozen=True, slots=True)

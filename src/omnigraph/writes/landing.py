@@ -350,6 +350,15 @@ def _effects(
             for step in _steps(repository, staged):
                 committed = _commit_table(repository, lock, step, next(notes))
                 done.append(committed)
+            if item.then is not None:
+                # Rows are written for the columns that the table has only now.
+                rows = item.then.stage(
+                    repository.tables, repository.tables.open(item.ref, committed.version)
+                )
+                assert rows is not None
+                committed = _commit_table(repository, lock, rows, next(notes))
+                done.append(committed)
+                staged = rows
             landed[-1].append(staged)
             newest[item.ref] = as_published(committed)
             if item.change.footprint is not None:

@@ -22,6 +22,7 @@ from omnigraph.storage.rebase import rebased
 from omnigraph.storage.tables import StagedWrite, TableRef
 from omnigraph.writes.recheck import Reads, recheck
 from omnigraph.writes.request import Change, TableOutcome, WriteRequest
+from omnigraph.writes.schema_columns import ColumnChange
 from omnigraph.writes.view import View
 
 #: What took long to prepare is checked again before the lock is taken, as often as it takes until
@@ -66,11 +67,18 @@ class PreparedTable:
         )
 
     @property
+    def then(self) -> Change | None:
+        """What becomes of the rows after the columns have changed."""
+        return self.change.then if isinstance(self.change, ColumnChange) else None
+
+    @property
     def steps(self) -> tuple[str, ...]:
         """What each of the versions is that the table gets; the last one is published."""
         kind = self.change.kind
         if self.makes_room:
             return ("room", kind)
+        if self.then is not None:
+            return (kind, self.then.kind)
         return (kind,) if self.staged is None else (kind, *self.staged.steps[1:])
 
     @property

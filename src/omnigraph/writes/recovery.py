@@ -189,6 +189,8 @@ def _has_moved(
     version = table.expected_version
     if now is not None and now.ref == table.ref:
         version = now.version
+    elif _is_adopted(sidecar, table):
+        pass
     elif table.fork_of is None or table.branch not in repository.tables.branches(table.path):
         return False
     above = repository.tables.versions_after(table.ref, version)
@@ -201,6 +203,13 @@ def _has_moved(
         f" {how_to_drop(repository, table.ref, table.expected_version)}",
         operation_id=sidecar.operation_id,
     )
+
+
+def _is_adopted(sidecar: Sidecar, table: SidecarTable) -> bool:
+    """True for a table that the branch does not have yet, and that is no fork."""
+    schema = sidecar.schema
+    adopted = () if schema is None else schema.adopted
+    return table.fork_of is None and table.table in {each.identity for each in adopted}
 
 
 def _put_back(
@@ -217,6 +226,11 @@ def _put_back(
     for steps in sidecar.by_table:
         table, own = steps[0], _transactions(steps)
         now = base.state.tables.get(table.table)
+        if now is None and _is_adopted(sidecar, table):
+            # No branch has published it: it is put back, and nothing is told of it.
+            version = table.expected_version
+            put_back(repository, lock, table.ref, version, table.restore_id, own, fence=fence)
+            continue
         if now is None or now.ref != table.ref:
             continue
         head = put_back(

@@ -17,7 +17,7 @@ from omnigraph.language import EdgeType, NodeType, Property
 from omnigraph.language.schema.arrow import arrow_type, property_field
 from omnigraph.language.schema.steps import Step
 from omnigraph.storage.tables import NewColumn, StagedWrite, Tables, TableSnapshot
-from omnigraph.writes.request import TableOutcome
+from omnigraph.writes.request import Change, TableOutcome
 
 Type = NodeType | EdgeType
 
@@ -31,12 +31,14 @@ class ColumnChange:
         drops: Columns that go, as the table calls them.
         renames: The names that columns get.
         nullable: By the new names, whether columns may have null.
+        then: What becomes of the rows, in one more version of the table.
     """
 
     adds: Sequence[NewColumn]
     drops: Sequence[str]
     renames: Mapping[str, str]
     nullable: Mapping[str, bool]
+    then: Change | None = None
 
     @property
     def kind(self) -> str:
@@ -50,8 +52,8 @@ class ColumnChange:
 
     @property
     def outcome(self) -> TableOutcome:
-        """There are as many rows as before."""
-        return TableOutcome(0, 0, 0)
+        """There are as many rows as before, unless rows come along."""
+        return TableOutcome(0, 0, 0) if self.then is None else self.then.outcome
 
     @property
     def footprint(self) -> None:

@@ -76,12 +76,14 @@ class PlannedSchema(Struct, frozen=True):
         created: The tables that are created for it: identity and name.
         renamed: The names that tables get, by identity.
         dropped: The tables whose types are gone.
+        adopted: The tables of other branches that it has from now on: identity and name.
     """
 
     schema: str
     created: tuple[tuple[str, str], ...] = ()
     renamed: dict[str, str] = {}
     dropped: tuple[str, ...] = ()
+    adopted: tuple[tuple[str, str], ...] = ()
 
     @staticmethod
     def of(change: SchemaChange) -> PlannedSchema:
@@ -91,17 +93,22 @@ class PlannedSchema(Struct, frozen=True):
             tuple((str(table.identity), table.key) for table in change.created),
             {str(identity): key for identity, key in change.renamed.items()},
             tuple(map(str, change.dropped)),
+            tuple((str(table.identity), table.key) for table in change.adopted),
         )
 
     @property
     def change(self) -> SchemaChange:
         """What it means for the manifest."""
-        identities = [(TableIdentity.parse(identity), key) for identity, key in self.created]
+        created, adopted = (
+            tuple(new_table(TableIdentity.parse(identity), key) for identity, key in tables)
+            for tables in (self.created, self.adopted)
+        )
         return SchemaChange(
             self.schema,
-            tuple(new_table(identity, key) for identity, key in identities),
+            created,
             {TableIdentity.parse(identity): key for identity, key in self.renamed.items()},
             tuple(map(TableIdentity.parse, self.dropped)),
+            adopted,
         )
 
 

@@ -25,6 +25,8 @@ class View:
         self.is_exact = False
         #: What becomes of the schema, if the write changes it.
         self.schema_change: SchemaChange | None = None
+        #: Tables that the branch does not have yet, by what the changes of the write call them.
+        self.adopted: dict[str, PublishedTable] = {}
 
     def type(self, name: str) -> NodeType | EdgeType:
         """Find a type by its name.
@@ -36,7 +38,7 @@ class View:
 
     def published(self, name: str) -> PublishedTable:
         """Find a type's table in the manifest."""
-        table = self.base.state.by_name(name)
+        table = self.adopted.get(name) or self.base.state.by_name(name)
         if table is None:
             raise NotFound(f"the graph has no type `{name}`")
         return table

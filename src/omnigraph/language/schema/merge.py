@@ -12,7 +12,7 @@ part of the path of a table and of the metadata of its columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import Any, Literal
 
@@ -31,6 +31,7 @@ ConflictKind = Literal[
 Table = NodeType | EdgeType
 
 _ABSENT = object()
+_OPEN = object()
 _AGREE = "make both branches say the same, and merge again"
 
 
@@ -66,20 +67,30 @@ class MergedSchema(Struct, frozen=True):
         conflicts: Everything that cannot be put together.
         renumbered: Ids of types and properties, and incarnations, of `theirs` that have another
             number in `catalog`.
+        settled: The conflicts that the caller has settled.
     """
 
     catalog: Catalog | None
     conflicts: tuple[SchemaConflict, ...]
     renumbered: Mapping[int, int]
+    settled: tuple[SchemaConflict, ...] = ()
 
 
-def merge_schemas(base: Catalog, ours: Catalog, theirs: Catalog) -> MergedSchema:
+#: Settles a conflict with a side, or does not.
+Choose = Callable[[SchemaConflict], Literal["ours", "theirs"] | None]
+
+
+def merge_schemas(
+    base: Catalog, ours: Catalog, theirs: Catalog, choose: Choose | None = None
+) -> MergedSchema:
     """Put the changes of two schemas together.
 
     Args:
         base: The schema that both come from.
         ours: The schema of the branch that is merged into.
         theirs: The schema of the branch that is merged.
+        choose: Is asked about parts that both sides have changed. What one side has dropped can
+            only stay dropped.
 
     Returns:
         The merged schema, in the order of `ours` with what `theirs` adds behind. What it means for
@@ -88,18 +99,20 @@ def merge_schemas(base: Catalog, ours: Catalog, theirs: Catalog) -> MergedSchema
     """
     renumbered, next_id = _numbers(base, ours, theirs)
     theirs = renumber(theirs, renumbered)
-    merge = _Merge(ours, theirs)
+    merge = _Merge(ours, theirs, choose or (lambda conflict: None))
     parts = merge.parts((), parts_of(base), parts_of(ours), parts_of(theirs))
     catalog = None if merge.conflicts else merge.catalog(parts, next_id)
-    return MergedSchema(catalog, tuple(merge.conflicts), renumbered)
+    return MergedSchema(catalog, tuple(merge.conflicts), renumbered, tuple(merge.settled))
 
 
 class _Merge:
     """The conflicts of one merge; `theirs` has its numbers already."""
 
-    def __init__(self, ours: Catalog, theirs: Catalog) -> None:
+    def __init__(self, ours: Catalog, theirs: Catalog, choose: Choose) -> None:
         self.conflicts: list[SchemaConflict] = []
+        self.settled: list[SchemaConflict] = []
         self._sides = (ours, theirs)
+        self._choose = choose
 
     def parts(self, path: Path, base: Any, ours: Any, theirs: Any) -> Any:
         """Merge one part, and whatever it consists of."""
@@ -118,21 +131,31 @@ class _Merge:
             return {name: part for name, part in merged.items() if part is not _ABSENT}
         if all(isinstance(side, frozenset) for side in (base, ours, theirs)):
             return (ours & theirs) | (ours - base) | (theirs - base)
-        self._clash(path, base, ours, theirs)
-        return ours if theirs is _ABSENT else theirs
+        return self._clash(path, base, ours, theirs)
 
-    def _clash(self, path: Path, base: Any, ours: Any, theirs: Any) -> None:
+    def _clash(self, path: Path, base: Any, ours: Any, theirs: Any) -> Any:
+        """Note that two sides differ, or settle it."""
         kind: ConflictKind = "changed_differently"
+        hint = f"settle it with a side, or {_AGREE}"
         where = place(path, *self._sides)
         message = f"both sides have changed {where.text}, differently"
         if ours is _ABSENT or theirs is _ABSENT:
             kind = "dropped_and_changed"
             who, other = ("ours", "theirs") if ours is _ABSENT else ("theirs", "ours")
             message = f"{who} has dropped {where.text}, which {other} has changed"
+            hint = f"settle it with `{who}`, or undo the drop first"
         elif base is _ABSENT:
             kind = "added_differently"
             message = f"both sides have added {where.text}, differently"
-        self._conflict(kind, where.type, where.property, where.part, message)
+        conflict = SchemaConflict(kind, where.type, where.property, where.part, message, hint)
+        sides = {"ours": ours, "theirs": theirs}
+        chosen = sides.get(self._choose(conflict) or "", _OPEN)
+        # What was dropped has no rows any more, and cannot come back without them.
+        if chosen is _OPEN or (kind == "dropped_and_changed" and chosen is not _ABSENT):
+            self.conflicts.append(conflict)
+            return ours if theirs is _ABSENT else theirs
+        self.settled.append(conflict)
+        return chosen
 
     def _conflict(
         self,
