@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import pyarrow as pa
 import pytest
 
 from omnigraph import failpoints
 from omnigraph.errors import RecoveryRequired
 from omnigraph.failpoints import POINTS
-from omnigraph.graph import Graph, open
+from omnigraph.graph import Graph, init, open
 from omnigraph.storage.tiers import FAN_IN
 from omnigraph.writes.sidecar import FOLDER
 from tests.crash.children import KILLED, run_child
@@ -218,4 +219,27 @@ def test_killed_anywhere_it_is_done_or_undone(
         assert len(table_of(graph, "Person").fragment_ids) == 1
         assert {index.uncovered for index in table_of(graph, "Person").indices()} == {0}
         assert rows(graph) == before
+        assert graph.check().problems == ()
+
+
+def test_indexes_name_no_rows_that_were_deleted_before_a_compaction(tmp_path: Path) -> None:
+    schema = "node Doc { name: String @key  text: String @index }"
+    count = 120
+    docs = pa.table(
+        {
+            "name": [f"d{n}" for n in range(count)],
+            "text": [f"word{n % 10}" for n in range(count)],
+        }
+    )
+    gone = [f"d{n}" for n in range(40, count)]
+    words = 'query q() { match { $d: Doc match_text($d.text, "word7") } return { $d.name as n } }'
+    with init(tmp_path / "g", schema) as graph:
+        graph.write_batches({"Doc": ("append", docs)})
+        graph.optimize()
+        text = "query q($n: [String]) { delete Doc where name in $n }"
+        graph.mutate(text, params={"n": gone})
+        assert graph.optimize().commit is not None
+    with open(tmp_path / "g") as graph:
+        names = graph.query(words).to_arrow()["n"].to_pylist()
+        assert sorted(names) == ["d17", "d27", "d37", "d7"]
         assert graph.check().problems == ()

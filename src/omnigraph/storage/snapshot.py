@@ -51,6 +51,9 @@ FEW_IDS = 64
 FEW_ROWS = 256
 _SCORE = "_score"
 _DISTANCE = "_distance"
+#: An index may name rows that were deleted before their fragment was compacted. Only rows that
+#: exist have an address, so whoever asks for it does not get the others.
+_ONLY_EXISTING = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,15 +456,18 @@ class TableSnapshot:
             limit: How many rows to return at most.
             indexed_only: Look only at rows that an index covers.
         """
+        wanted = self._with(columns, _SCORE)
         with table_errors(self.ref):
-            return self._dataset.scanner(
-                columns=self._with(columns, _SCORE),
+            rows = self._dataset.scanner(
+                columns=wanted,
                 full_text_query=_text_query(column, text, mode, edits),
                 filter=where,
                 prefilter=True,
                 limit=limit,
                 fast_search=indexed_only,
+                with_row_address=_ONLY_EXISTING,
             ).to_table()
+        return rows.select(wanted)
 
     def nearest(
         self,
@@ -491,10 +497,16 @@ class TableSnapshot:
         query |= {"use_index": not exact}
         query |= {"nprobes": probes} if probes is not None else {}
         query |= {"refine_factor": refine} if refine is not None else {}
+        wanted = self._with(columns, _DISTANCE)
         with table_errors(self.ref):
-            return self._dataset.scanner(
-                columns=self._with(columns, _DISTANCE), nearest=query, filter=where, prefilter=True
+            rows = self._dataset.scanner(
+                columns=wanted,
+                nearest=query,
+                filter=where,
+                prefilter=True,
+                with_row_address=_ONLY_EXISTING,
             ).to_table()
+        return rows.select(wanted)
 
     def _scanner(
         self,
