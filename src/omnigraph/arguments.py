@@ -114,6 +114,10 @@ _STATE = Kind(
     "a branch, a commit or a snapshot",
     lambda value: _TEXT.fits(value) or isinstance(getattr(value, "commit", None), str),
 )
+_REF = Kind(
+    "a branch, commit, tag, version or time",
+    lambda value: _is_text(value) or _is_integer(value) or isinstance(value, dt.datetime),
+)
 #: For what the call distinguishes by itself.
 _ANY = Kind("anything", lambda _: True)
 
@@ -155,6 +159,8 @@ _KINDS: dict[str, Kind] = {
     "target": _TARGET,
     "time_limit": _SECONDS,
     "backup.target": _PATH,
+    "branch.source": _REF,
+    "create.source": _REF,
     "embed.types": _NAMES,
     "export.types": _NAMES,
     "ingest.source": _ANY,

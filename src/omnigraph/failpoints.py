@@ -53,6 +53,7 @@ POINTS: dict[str, str] = {
     "recovery.publishing": "recovery: the tables are as they have to be, nothing is visible",
     "recovery.published": "recovery: the outcome is visible, not yet in the audit log",
     "recovery.audited": "recovery: the audit row is written, the sidecar still exists",
+    "branch.started": "branch create at an earlier commit: what it starts with is made, not seen",
     "branch.created": "branch create: the branch exists",
     "branch.archived": "branch delete: main has its commits, the branch still exists",
     "branch.deleted": "branch delete: the branch is gone, its table forks stay until a cleanup",

@@ -333,7 +333,6 @@ def test_snapshot_of_a_commit_by_id_or_tag(run: Run, graph: Graph):
     [
         ("snapshot", "g.omni", "--branch", "drafd"),
         ("commit", "list", "g.omni", "--branch", "drafd"),
-        ("branch", "create", "g.omni", "new", "--from", "drafd"),
         ("branch", "delete", "g.omni", "drafd", "--yes"),
     ],
     ids=lambda v: " ".join(v[:2]),
@@ -342,6 +341,17 @@ def test_a_misspelt_branch_is_not_found_with_a_hint(run: Run, graph: Graph, give
     ran = run(*given)
     assert ran.code == 1
     assert "there is no branch `drafd`; did you mean `draft`?" in ran.err
+
+
+def test_a_branch_starts_at_a_tag_or_a_commit(run: Run, graph: Graph):
+    first = graph.tags.list()["first"]
+    for name, source in (("fix", "first"), ("again", first)):
+        ran = run("branch", "create", "g.omni", name, "--from", source)
+        assert ran.out == f"created branch {name} from main, at commit {first}\n"
+        assert run("snapshot", "g.omni", "--branch", name, "--json").json["commit"] == first
+    ran = run("branch", "create", "g.omni", "new", "--from", "drafd")
+    assert ran.code == 1
+    assert "no branch, commit or tag `drafd`; did you mean `draft`?" in ran.err
 
 
 @pytest.mark.parametrize(

@@ -26,3 +26,9 @@ def delete_and_die(place: str, point: str) -> None:
     """Begin to delete the branch `draft`."""
     with open(place) as graph, failpoints.active(point, "kill"):
         graph.branches.delete("draft")
+
+
+def create_at_and_die(place: str, commit: str, point: str) -> None:
+    """Begin to create the branch `fix` at a commit."""
+    with open(place) as graph, failpoints.active(point, "kill"):
+        graph.branches.create("fix", source=commit)

@@ -37,17 +37,23 @@ def branch() -> None:
 Examples:
   omnigraph branch create team.omni draft
   omnigraph branch create team.omni ada/ideas --from draft
+  omnigraph branch create team.omni hotfix --from v1
   OMNIGRAPH_STORE=team.omni omnigraph branch create draft"""
 )
 @graph_arguments("NAME")
 @click.option(
-    "--from", "source", metavar="BRANCH", default="main", show_default=True, help="Where it starts."
+    "--from",
+    "source",
+    metavar="REF",
+    default="main",
+    show_default=True,
+    help="Where it starts: a branch, commit, tag, or a version or time of main.",
 )
 @common_options
 def create(output: Output, place: str, name: str, source: str) -> None:
-    """Create a branch at the head of another one.
+    """Create a branch at the head of another one, or at a commit.
 
-    Copies nothing: a table is forked when the branch first writes to it. A name has
+    Copies no rows: a table is forked when the branch first writes to it. A name has
     letters, digits, `.`, `-` and `_`, in parts joined by `/`.
     """
     with writing(place, output, f"branch {name}") as graph:

@@ -52,13 +52,14 @@ class Graph(Reads, Versions, Merges, Writes):
         revision = resolve(self._repository.history, ref, branch)
         return GraphAt(self, Snapshot._of(self._repository, revision))
 
-    def branch(self, name: str, *, create: bool = False, source: str = MAIN) -> Branch:
+    def branch(self, name: str, *, create: bool = False, source: Ref = MAIN) -> Branch:
         """One branch, with the calls that take a branch.
 
         Args:
             name: Which branch.
             create: Create it if there is none of this name.
-            source: The branch that it is created from then.
+            source: Where it starts then: a branch, commit, tag, version or time; see
+                `Branches.create`.
 
         Raises:
             NotFound: There is no such branch, and `create` is not set.

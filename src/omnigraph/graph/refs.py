@@ -11,6 +11,7 @@ from omnigraph.arguments import checks_arguments
 from omnigraph.history.branch_state import BranchInfo
 from omnigraph.history.manifest import MAIN
 from omnigraph.history.repository import Repository
+from omnigraph.history.revisions import Ref
 
 
 @checks_arguments
@@ -29,8 +30,23 @@ class Branches:
         """All branches, main first."""
         return self._repository.history.branches()
 
-    def create(self, name: str, *, source: str = MAIN) -> BranchInfo:
-        """Create a branch at the head of another one. Copies nothing."""
+    def create(self, name: str, *, source: Ref = MAIN) -> BranchInfo:
+        """Create a branch at the head of another one, or at any commit of one. Copies no rows.
+
+        Args:
+            name: The new branch.
+            source: Where it starts: a branch, a commit by its id or tag, a version of main's
+                manifest, or a time (what main was then).
+
+        Raises:
+            AlreadyExists: There is a branch of this name, or of one that clashes with it.
+            NotFound: There is no such source, or a cleanup has removed what it had.
+            UsageError: The source is a commit of a deleted branch.
+
+        Example:
+            >>> g.branches.create("hotfix", source="v1").parent
+            'main'
+        """
         from omnigraph.writes.branches import create_branch
 
         return create_branch(self._writable(), name, source)

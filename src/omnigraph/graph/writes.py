@@ -157,7 +157,7 @@ class Writes(Maintenance):
         Args:
             source: What to load; see `load`.
             branch: Where to.
-            base: What the branch is created from.
+            base: What the branch is created from; a tag or a commit will do, too.
             **options: All other options of `load`.
 
         Raises:
@@ -168,17 +168,18 @@ class Writes(Maintenance):
             True
         """
         created = branch not in {known.name for known in self.branches}
-        start = self.branches.create(branch, source=base).head if created else None
+        new = self.branches.create(branch, source=base) if created else None
         try:
             result = self.load(source, branch=branch, **options)
         except BaseException:
             # Unless something was written to it, by this load or by others.
-            if created and self.snapshot(branch).commit == start:
+            if new is not None and self.snapshot(branch).commit == new.head:
                 self.branches.delete(branch)
             raise
         from dataclasses import replace
 
-        return replace(result, base_branch=base if created else None, branch_created=created)
+        base_branch = None if new is None else new.parent
+        return replace(result, base_branch=base_branch, branch_created=created)
 
     def embed(
         self,

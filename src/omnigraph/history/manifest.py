@@ -557,6 +557,38 @@ def _moment(microseconds: int) -> dt.datetime:
     return dt.datetime.fromtimestamp(microseconds / 1_000_000, dt.UTC)
 
 
+def rows_at(commit: Commit, state: ManifestState, branch: str) -> list[dict[str, Any]]:
+    """The rows of a branch that starts at a commit, beside those that `not_at_filter` spares.
+
+    Args:
+        commit: The commit.
+        state: The tables at the commit.
+        branch: The branch.
+    """
+    tables = state.tables.values()
+    rows = [table_row(table.key, table.identity, table.path) for table in tables]
+    rows += map(version_row, tables)
+    rows.append(head_row(structs.replace(commit, branch=branch)))
+    if state.schema:
+        rows.append(schema_row(state.schema))
+    return rows
+
+
+def not_at_filter(commit: Commit, together: Collection[str]) -> str:
+    """Which rows of a branch's manifest say what became of the branch after a commit.
+
+    Args:
+        commit: The commit.
+        together: Later commits that were published together with it.
+    """
+    later = f"table_version > {commit.manifest_version}"
+    if together:
+        ids = ", ".join(f"'{id}'" for id in together)
+        later += f" or object_id in ({ids})"
+    state = f"object_type in ('table_version', 'table_tombstone', '{SCHEMA_ROW}')"
+    return f"{state} or ({COMMIT_FILTER} and ({later}))"
+
+
 def obsolete_filter(state: ManifestState) -> str:
     """Which rows say nothing any more: the versions of tables before the published ones."""
     current = ", ".join(f"'{version_row(t)['object_id']}'" for t in state.tables.values())

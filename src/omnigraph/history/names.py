@@ -14,6 +14,9 @@ MAIN = "main"
 _INTERNAL = frozenset({"__schema_apply_lock__"})
 #: Branches of an early way of loading; see `history.formats`.
 RUN_PREFIX = "__run__"
+#: Branches of the manifest that end at an earlier commit: what a branch is created from that does
+#: not start at the head of another one.
+START_PREFIX = "__start__"
 
 #: What tells the forks of one lifetime of a branch from those of another.
 _LIFETIME = re.compile(r"-[0-9a-f]{16}$")
@@ -23,7 +26,7 @@ _LONGEST = 200
 
 def is_internal(name: str) -> bool:
     """True for a branch that is not the user's."""
-    return name in _INTERNAL or name.startswith(RUN_PREFIX)
+    return name in _INTERNAL or name.startswith((RUN_PREFIX, START_PREFIX))
 
 
 def fork_name(branch: str, identity: str) -> str:

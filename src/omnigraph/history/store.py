@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
+from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import NotFound, ReadSetConflict
 from omnigraph.history.ancestry import merged_by
 from omnigraph.history.branch_state import ARCHIVE, BranchInfo, BranchState, native
@@ -24,12 +25,14 @@ from omnigraph.history.manifest import (
     as_table,
     commit_row,
     head_row,
+    not_at_filter,
     obsolete_filter,
     parse_commit,
+    rows_at,
     tag_row,
     version_row,
 )
-from omnigraph.history.names import is_internal
+from omnigraph.history.names import START_PREFIX, is_internal
 from omnigraph.history.recent import Step, step_of
 from omnigraph.history.touched import Touched
 
@@ -224,7 +227,7 @@ class History(CommitReader):
                 # One that is deleted meanwhile is left out.
                 with suppress(NotFound):
                     head = self.read(name).head
-                    branches.append(BranchInfo(name, details["parent_branch"] or MAIN, head))
+                    branches.append(BranchInfo(name, self.parent(details), head))
         return branches
 
     def create_branch(self, name: str, source: str) -> BranchState:
@@ -241,6 +244,54 @@ class History(CommitReader):
                 self._keep_lineage(name, lineage)
         return state
 
+    def create_start(self, source: str, id: str, branch: str) -> str:
+        """Make what a branch is created from that starts at an earlier commit of another one.
+
+        Nobody sees it. The caller holds the effect lock, and creates the branch with
+        `create_branch_at`; if it does not get there, the next `sweep_starts` removes the start.
+
+        Args:
+            source: The branch that has the commit.
+            id: The commit.
+            branch: The branch that is to start there.
+
+        Returns:
+            The name of an internal branch.
+
+        Raises:
+            NotFound: The branch does not have the commit.
+        """
+        later: list[Commit] = []
+        for commit in self.lineage(source).chain(self.read(source).head):
+            if commit.id == id:
+                break
+            later.append(commit)
+        else:
+            raise NotFound(f"the branch `{source}` has no commit {id}")
+        # Later publishes are noted with later versions.
+        noted = commit.manifest_version
+        together = [each.id for each in later if each.manifest_version <= noted]
+        rows = rows_at(commit, self.state_at(id, (source,)), branch)
+        start = f"{START_PREFIX}{new_ulid()}"
+        self._ledger.create_branch(start, native(source))
+        self._ledger.rewrite(start, not_at_filter(commit, together), as_table(rows))
+        return start
+
+    def create_branch_at(self, name: str, start: str) -> BranchState:
+        """Create a branch from what `create_start` has made: from now on everybody sees it."""
+        self._ledger.create_branch(name, start)
+        return self.read(name)
+
+    def sweep_starts(self) -> None:
+        """Remove what branches were to be created from, and none is. Needs the effect lock."""
+        if not any(name.startswith(START_PREFIX) for name in self.branch_names()):
+            return
+        known = self._ledger.branches()
+        used = {details["parent_branch"] for details in known.values()}
+        for name in known:
+            if name.startswith(START_PREFIX) and name not in used:
+                self._ledger.delete_branch(name)
+
     def delete_branch(self, name: str) -> None:
         """Delete a branch whose commits are archived.
 
@@ -253,10 +304,22 @@ class History(CommitReader):
             self._cache.pop(name, None)
             self._lineages.pop(name, None)
 
+    def parent(self, details: Mapping[str, Any]) -> str:
+        """The branch that a branch was created from, at its head or at an earlier commit.
+
+        Args:
+            details: What Lance lists about the branch.
+        """
+        name = details["parent_branch"] or MAIN
+        if name.startswith(START_PREFIX):
+            start = self._ledger.branch(name)
+            name = MAIN if start is None else start["parent_branch"] or MAIN
+        return str(name)
+
     def children(self, name: str) -> list[str]:
         """The branches that were forked from a branch."""
         return sorted(
             child
             for child, details in self._ledger.branches().items()
-            if (details["parent_branch"] or MAIN) == name
+            if not child.startswith(START_PREFIX) and self.parent(details) == name
         )

@@ -162,14 +162,18 @@ def manifest_versions(
     versions: dict[str | None, set[int]] = {
         native(name): {state.ledger.version} for name, state in moment.states.items()
     }
-    for name in moment.states:
-        if name == MAIN:
-            continue
+    names = [name for name in moment.states if name != MAIN]
+    for name in names:
         origin = branch_details(repository.objects, MANIFEST, name)
         if origin is None:
             raise NotFound(f"branch `{name}` was deleted while it was backed up")
+        parent = origin["parent_branch"]
+        if parent not in versions:
+            # An internal one: what a branch starts with that was created at an earlier commit.
+            versions[parent] = set()
+            names.append(parent)
         # What main or a branch drops of its manifest never is what another branch has of it.
-        versions[origin["parent_branch"]].add(int(origin["parent_version"]))
+        versions[parent].add(int(origin["parent_version"]))
     return {branch: frozenset(numbers) for branch, numbers in versions.items()}
 
 

@@ -398,6 +398,17 @@ class Ledger:
         with self._errors():
             self._open(source).create_branch(name)
 
+    def rewrite(self, branch: str, obsolete: str, rows: pa.Table) -> None:
+        """Drop rows of a branch that nobody else knows, and insert or replace others, by key.
+
+        It takes two steps. Killed in between, the branch has to be deleted.
+        """
+        with self._errors():
+            dataset = self._open(branch)
+            dataset.delete(obsolete)
+            merge = dataset.merge_insert(_KEY)
+            merge.when_matched_update_all().when_not_matched_insert_all().execute(rows)
+
     def delete_branch(self, name: str) -> None:
         """Delete a branch."""
         refuse_links_to(self.location, [self._ref(name).folder], last=True)

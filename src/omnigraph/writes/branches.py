@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from omnigraph import failpoints
 from omnigraph.diagnostics import with_hint
 from omnigraph.errors import (
@@ -13,45 +11,61 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.history.archive import archive_branch
-from omnigraph.history.branch_state import BranchInfo
+from omnigraph.history.branch_state import ARCHIVE, BranchInfo
 from omnigraph.history.manifest import MAIN
 from omnigraph.history.names import check_name, check_new_branch
 from omnigraph.history.repository import Repository
-from omnigraph.history.revisions import find_commit
+from omnigraph.history.revisions import Ref, Revision, find_commit, resolve
 from omnigraph.writes.recovery import resolved
 
 
-def create_branch(repository: Repository, name: str, source: str = MAIN) -> BranchInfo:
-    """Create a branch at the head of another one. Copies nothing.
+def create_branch(repository: Repository, name: str, source: Ref = MAIN) -> BranchInfo:
+    """Create a branch at the head of another one, or at any commit of one. Copies no rows.
+
+    Args:
+        repository: The graph.
+        name: The new branch.
+        source: A branch, or a commit by its id or tag, or a version of main's manifest, or a time
+            of main.
 
     Raises:
         AlreadyExists: There is a branch of this name, or of one that clashes with it.
-        NotFound: There is no source branch.
+        NotFound: There is no such source, or a cleanup has removed what it had.
+        UsageError: The source is a commit of a deleted branch.
     """
     check_name(name)
     with resolved(repository) as lock:
         history = repository.history
-        _check_source(repository, source)
+        history.sweep_starts()
+        revision = resolve(history, source)
+        parent = _branch_with(repository, revision)
         check_new_branch(name, history.branch_names())
         lock.check()
-        state = history.create_branch(name, source)
+        if revision.commit == history.read(parent).head:
+            state = history.create_branch(name, parent)
+        else:
+            # It appears at once as it is: what it starts with is made where nobody looks.
+            start = history.create_start(parent, revision.commit, name)
+            failpoints.hit("branch.started")
+            lock.check()
+            state = history.create_branch_at(name, start)
         failpoints.hit("branch.created")
-        return BranchInfo(name, source, state.head)
+        return BranchInfo(name, parent, state.head)
 
 
-def _check_source(repository: Repository, source: str) -> None:
-    """Check that there is a branch to start from; of a commit, say that it is none."""
+def _branch_with(repository: Repository, revision: Revision) -> str:
+    """A branch that has a commit: the one that it was made on, if that still has it."""
     history = repository.history
-    try:
-        history.check_branch(source)
-    except NotFound:
-        with suppress(NotFound):
-            commit = find_commit(history, source)
-            raise UsageError(
-                f"a branch starts at the head of another one, and `{source}` is a commit of"
-                f" `{commit.branch}`; name a branch"
-            ) from None
-        raise
+    if revision.home == ARCHIVE:
+        raise UsageError(
+            f"commit {revision.commit} is one of the deleted branch `{revision.branch}`: it can be"
+            " read until a cleanup, but no branch can start there"
+        )
+    if revision.branch in (MAIN, *history.branch_names()) and history.lineage(revision.branch).find(
+        revision.commit
+    ):
+        return revision.branch
+    return revision.home
 
 
 def delete_branch(repository: Repository, name: str) -> None:
@@ -65,7 +79,8 @@ def delete_branch(repository: Repository, name: str) -> None:
         raise UsageError("the branch `main` cannot be deleted")
     with resolved(repository) as lock:
         history = repository.history
-        repository.history.check_branch(name)
+        history.check_branch(name)
+        history.sweep_starts()
         children = history.children(name)
         if children:
             raise ConflictError(
@@ -81,6 +96,7 @@ def delete_branch(repository: Repository, name: str) -> None:
         lock.check()
         history.delete_branch(name)
         failpoints.hit("branch.deleted")
+        history.sweep_starts()
 
 
 def _refuse_tagged(repository: Repository, name: str) -> None:
