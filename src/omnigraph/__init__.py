@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.check import CheckResult, Problem
     from omnigraph.maintenance.cleanup import CleanedPlace, CleanupResult
     from omnigraph.maintenance.optimize import OptimizedTable, OptimizeResult
+    from omnigraph.maintenance.repair import DriftedTable, ForeignVersion, RepairResult
     from omnigraph.maintenance.restore import RestoreResult, VerifyResult
     from omnigraph.merge.apply import MergeResult
     from omnigraph.merge.blame import BlamedProperty
@@ -121,6 +122,7 @@ __all__ = [
     "Diagnostic",
     "Diff",
     "DiffSummary",
+    "DriftedTable",
     "EdgeType",
     "EmbeddingError",
     "EntityChange",
@@ -128,6 +130,7 @@ __all__ = [
     "ExplainedStep",
     "Explanation",
     "ExportResult",
+    "ForeignVersion",
     "GapError",
     "Graph",
     "GraphAt",
@@ -158,6 +161,7 @@ __all__ = [
     "ReadSetConflict",
     "Recovery",
     "RecoveryRequired",
+    "RepairResult",
     "ResourceLimit",
     "RestoreResult",
     "ResultField",
@@ -224,6 +228,7 @@ _HOMES = {
     "omnigraph.maintenance.check": ("CheckResult", "Problem"),
     "omnigraph.maintenance.cleanup": ("CleanedPlace", "CleanupResult"),
     "omnigraph.maintenance.optimize": ("OptimizeResult", "OptimizedTable"),
+    "omnigraph.maintenance.repair": ("DriftedTable", "ForeignVersion", "RepairResult"),
     "omnigraph.maintenance.restore": ("RestoreResult", "VerifyResult"),
     "omnigraph.merge.apply": ("MergeResult",),
     "omnigraph.merge.blame": ("BlamedProperty",),

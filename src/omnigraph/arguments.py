@@ -134,7 +134,7 @@ _KINDS: dict[str, Kind] = {
     **dict.fromkeys(["actor", "idempotency_key", "message", "path", "text"], _ANY_TEXT),
     **dict.fromkeys(
         [
-            "allow_data_loss", "analyze", "confirm", "create", "delete_branch", "dry_run",
+            "allow_data_loss", "analyze", "confirm", "create", "delete_branch", "dry_run", "force",
             "indexes", "ours", "overwrite", "since_base", "theirs",
         ],
         _FLAG,

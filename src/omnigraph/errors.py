@@ -166,10 +166,12 @@ class ValidationError(OmnigraphError):
     default_code = "validation_failed"
     _details: ClassVar[tuple[str, ...]] = ("total", "violations")
 
-    def __init__(self, violations: Sequence[Violation], *, total: int | None = None) -> None:
+    def __init__(
+        self, violations: Sequence[Violation], *, total: int | None = None, advice: str = ""
+    ) -> None:
         self.violations = tuple(violations)
         self.total = len(self.violations) if total is None else total
-        super().__init__(self._text())
+        super().__init__(self._text() + advice)
 
     def _text(self) -> str:
         plural = "s" if self.total != 1 else ""

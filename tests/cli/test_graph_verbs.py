@@ -31,6 +31,7 @@ READING = [
     ("recovery", "list"),
     ("check",),
     ("cleanup",),
+    ("repair",),
 ]
 WITH_NAMES = [
     ("branch", "create", "new"),
@@ -73,7 +74,7 @@ def interrupt(graph: Graph, point: str = "write.confirmed") -> None:
 def words(graph: Graph, verb: tuple[str, ...], *, place: str | None = "g.omni") -> list[str]:
     """A verb with its graph put before its other arguments."""
     given = [w.format(commit=graph.commits()[0].id) for w in verb]
-    start = 1 if verb[0] in ("snapshot", "check", "cleanup") else 2
+    start = 1 if verb[0] in ("snapshot", "check", "cleanup", "repair") else 2
     return [*given[:start], *([place] if place else []), *given[start:]]
 
 

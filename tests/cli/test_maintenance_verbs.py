@@ -6,11 +6,12 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import lance
 import pytest
 
 from omnigraph import Graph
 from tests.cli.conftest import Ran
-from tests.maintenance.graphs import one_by_one
+from tests.maintenance.graphs import folder_of, one_by_one
 
 Run = Callable[..., Ran]
 
@@ -42,3 +43,27 @@ def test_optimize_as_json_has_every_table(run: Run, graph: Graph):
         "node:City",
         "edge:Knows",
     }
+
+
+def test_repair_shows_what_another_program_did_and_publishes_it(run: Run, graph: Graph):
+    assert run("repair", "g.omni").out == "nothing to repair: every table is as published\n"
+    lance.dataset(str(folder_of(graph, "Person"))).optimize.compact_files()
+    lance.dataset(str(folder_of(graph, "Knows"))).delete("since = 1")
+    shown = run("repair", "g.omni")
+    assert shown.code == 0 and max(map(len, shown.out.splitlines())) <= 80
+    assert shown.out.splitlines()[0].split()[:4] == ["branch", "table", "published", "HEAD"]
+    assert "reservation" in shown.out and "only --force --confirm publishes it" in shown.out
+    assert "1 table to publish; run it again with --confirm to do so" in shown.out
+    ran = run("repair", "g.omni", "--confirm", "--as", "ada")
+    assert ran.code == 1 and ran.out.splitlines()[-1] == "1 table left as before"
+    forced = run("repair", "g.omni", "--force", "--confirm", "-m", "why", "--json")
+    (table,) = json.loads(forced.out)["tables"]
+    assert forced.code == 0 and table["commit"] == graph.snapshot().commit
+    assert [version["kind"] for version in table["versions"]] == ["delete"]
+    assert [commit.message for commit in graph.commits(limit=2)] == ["why", "repair"]
+
+
+def test_repair_that_breaks_a_rule_says_how_to_drop_it(run: Run, graph: Graph):
+    lance.dataset(str(folder_of(graph, "Person"))).delete("name = 'p1'")
+    ran = run("repair", "g.omni", "--force", "--confirm")
+    assert ran.code == 1 and "delete the files that sort before" in ran.err

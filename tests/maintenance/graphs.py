@@ -74,3 +74,9 @@ def clean_with(place: str, point: str, skip: int) -> None:
     cleanup._PORTION = 5
     with open(place) as graph, failpoints.active(point, "kill", skip=skip):
         graph.cleanup(keep=2, grace=timedelta(0), confirm=True)
+
+
+def repair_with(place: str, point: str) -> None:
+    """What a child does: publish what another program did, and die on the way."""
+    with open(place) as graph, failpoints.active(point, "kill"):
+        graph.repair(confirm=True, force=True)

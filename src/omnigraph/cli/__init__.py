@@ -47,6 +47,7 @@ VERBS = {
     "blob": ("omnigraph.cli.blob:blob", "Read the values of Blob properties."),
     "check": ("omnigraph.cli.check:check", "Check that a graph is whole."),
     "optimize": ("omnigraph.cli.optimize:optimize", "Make a branch fast to read."),
+    "repair": ("omnigraph.cli.repair:repair", "Publish what another program has written."),
     "cleanup": (
         "omnigraph.cli.cleanup:cleanup",
         "Remove what failed and killed writes have left, and old versions.",

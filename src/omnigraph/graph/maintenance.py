@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.check import CheckResult
     from omnigraph.maintenance.cleanup import CleanupResult
     from omnigraph.maintenance.optimize import OptimizeResult
+    from omnigraph.maintenance.repair import RepairResult
     from omnigraph.pipeline.engine import Progress
     from omnigraph.writes.audit import Recovery
     from omnigraph.writes.request import WriteResult
@@ -108,6 +109,53 @@ class Maintenance(OpenGraph):
             progress=progress or Silent(),
             actor=actor,
         )
+
+    def repair(
+        self,
+        branch: str | None = None,
+        *,
+        confirm: bool = False,
+        force: bool = False,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> RepairResult:
+        """Look at tables that another program has written to, and publish what it did.
+
+        Such a table has versions that no commit names: readers do not see them, and writes to the
+        table are refused. With `confirm`, a compaction is published, in one commit per branch,
+        after all rows that it has rewritten were compared. With `force`, so is everything else
+        that keeps the columns and the schema's rules.
+
+        Args:
+            branch: Whose tables; all branches when omitted.
+            confirm: Publish it. Otherwise it is a preview, which changes nothing and works on a
+                graph that is open for reading, too.
+            force: Also what has changed rows or indexes. All rows of the branch are checked.
+            actor: Who does it.
+            message: What for.
+
+        Returns:
+            Every table whose HEAD is not published, with what lies between, and the commit.
+
+        Raises:
+            ValidationError: With `force`: the rows would break the schema's rules. Nothing was
+                changed; the message says how to drop what the other program wrote.
+            RecoveryRequired: An interrupted write is not resolved yet.
+
+        Example:
+            >>> [(table.table, table.needs) for table in g.repair().tables]
+            [('node:Person', 'confirm')]
+            >>> g.repair(confirm=True).tables[0].commit
+            '01K9...'
+        """
+        from omnigraph.maintenance.repair import repair
+        from omnigraph.writes.options import CommitOptions
+
+        repository = self._writable() if confirm else self._repository
+        if branch is not None:
+            repository.history.check_branch(branch)
+        options = CommitOptions(actor, message)
+        return repair(repository, branch, confirm=confirm, force=force, options=options)
 
     def _index_after(
         self, branch: str, commit: str, actor: str | None, progress: Progress

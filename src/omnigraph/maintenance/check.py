@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -174,7 +174,8 @@ def _check_table(
     readable.append(table)
     # A table that the branch has not forked yet moves on with the branch that owns it.
     if head != table.version and branch.owns(table):
-        yield problem("head", f"HEAD is version {head}, published is {table.version}")
+        text = f"HEAD is version {head}, published is {table.version}"
+        yield problem("head", f"{text}; `omnigraph repair` shows what lies between")
     if rows != table.rows:
         yield problem("rows", f"it has {rows} rows, the manifest says {table.rows}")
 
@@ -183,6 +184,21 @@ def _check_rules(
     repository: Repository, branch: BranchState, readable: list[PublishedTable]
 ) -> Iterator[Problem]:
     """Do all rows keep the schema's rules?"""
+    violations = broken_rules(repository, branch, readable)
+    catalog = repository.catalog_of(branch.state)
+    for violation in violations.listed:
+        assert violation.type is not None
+        key = catalog.type(violation.type).table_key
+        yield Problem(branch.name, key, violation.rule, violation.message)
+    if violations.total > len(violations.listed):
+        text = f"{violations.total - len(violations.listed)} more rows break the schema's rules"
+        yield Problem(branch.name, None, "rules", text)
+
+
+def broken_rules(
+    repository: Repository, branch: BranchState, readable: Iterable[PublishedTable]
+) -> Violations:
+    """What breaks the schema's rules in some tables of a branch; all their rows are read."""
     view = View(repository, branch)
     violations = Violations()
     deltas: dict[str, TableDelta] = {}
@@ -202,13 +218,7 @@ def _check_rules(
         if {edge.name, edge.source, edge.target} <= deltas.keys()
     ]
     check_keys(view.catalog, deltas, view.table, violations, edges=edges)
-    for violation in violations.listed:
-        assert violation.type is not None
-        key = view.type(violation.type).table_key
-        yield Problem(branch.name, key, violation.rule, violation.message)
-    if violations.total > len(violations.listed):
-        text = f"{violations.total - len(violations.listed)} more rows break the schema's rules"
-        yield Problem(branch.name, None, "rules", text)
+    return violations
 
 
 def _compared(type: NodeType | EdgeType) -> list[str]:

@@ -248,7 +248,7 @@ class _Work:
         elif (head := self._repository.tables.head(table.ref, table.version)) != table.version:
             reason = (
                 f"version {table.version} is published, but another program has made"
-                f" {head}, which `omnigraph check` reports as well"
+                f" {head}; `omnigraph repair` shows what it did, and publishes it if you want"
             )
         self.skipped.pop(table.name, None)
         if reason is not None:

@@ -93,5 +93,10 @@ def transaction_id(dataset: LanceDataset) -> str | None:
     return name.removesuffix(".txn").partition("-")[2] or None
 
 
+def transaction_file(dataset: LanceDataset) -> str | None:
+    """The name of the file that says what the transaction of a version did."""
+    return _fields(dataset).get(_TRANSACTION_FILE, b"").decode() or None
+
+
 def _fields(dataset: LanceDataset) -> Mapping[int, Any]:
     return dict(fields(dataset._ds.serialized_manifest()))

@@ -138,7 +138,8 @@ def undo_strays(
             raise RecoveryRequired(
                 f"{table.key} is at version {above[-1].version}, but version {table.version} is"
                 " published and no interrupted write explains the difference: another program"
-                f" wrote to the table. {how_to_drop(repository, table.ref, table.version)}"
+                " wrote to the table. `omnigraph repair` shows what it did, and publishes it if you"
+                f" want. {how_to_drop(repository, table.ref, table.version)}"
             )
         restored.append(
             PublishedTable(table.identity, table.key, table.path, head, table.branch, table.rows)
@@ -165,7 +166,7 @@ def how_to_drop(repository: Repository, ref: TableRef, version: int) -> str:
     """What a person can do about versions of a table that another program has added."""
     folder, _, name = version_path(ref, version).rpartition("/")
     return (
-        "Look at what it wrote. To drop it, delete the files that sort before"
+        "To drop what it wrote, delete the files that sort before"
         f" {name} in {repository.location.child(folder)}, and run `omnigraph check`"
     )
 

@@ -200,6 +200,7 @@ def _has_moved(
         f"{table.key} moved from version {version} to {above[-1].version} in a way that the"
         f" interrupted write {sidecar.operation_id} does not explain: another program wrote to"
         f" {repository.location.child(table.path)}. Nothing was changed."
+        " `omnigraph repair` shows what it did."
         f" {how_to_drop(repository, table.ref, table.expected_version)}",
         operation_id=sidecar.operation_id,
     )
