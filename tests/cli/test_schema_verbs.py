@@ -103,3 +103,13 @@ def test_show_reads_any_branch_and_commit(run, graph):
     assert "years" not in run("schema", "show", "team.omni", "--at", first).out
     ran = run("schema", "show", "--schema", "schema.pg", "--branch", "draft")
     assert ran.code == 2
+
+
+def test_a_diff_shows_the_steps_of_the_schema(run, graph):
+    with open_graph(graph / "team.omni") as before:
+        commit = before.snapshot().commit
+    run("schema", "apply", "team.omni", "changed.pg", "--yes")
+    ran = run("diff", "team.omni", commit, "main")
+    assert "rename property `age` to `years`" in ran.out
+    assert ran.out.endswith("no changes of rows\n")
+    assert run("diff", "team.omni", "main", "main").out == "no changes\n"

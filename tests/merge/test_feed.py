@@ -356,7 +356,7 @@ def test_a_version_that_is_cleaned_up_is_a_gap_and_a_baseline_is_the_way_out(tmp
     with open(place) as graph:
         first = graph.changes(cursor=cursor, limit=1)
         assert [(change.after or {})["age"] for _, change in told(first)] == [0]
-        with pytest.raises(GapError, match=f"version {gone.version} of Person is cleaned up"):
+        with pytest.raises(GapError, match=f"version {gone.version} of node:Person is removed"):
             graph.changes(cursor=first.cursor)
         with pytest.raises(GapError):
             graph.changes(start="beginning")

@@ -135,9 +135,18 @@ def print_diff(output: Output, diff: Diff, format: str, *, limit: int | None, fu
 
     look = terminal_look(full=full, wide=format == "side-by-side")
     counts = [(each.type, each.inserted, each.updated, each.deleted) for each in summary.types]
-    for line in summary_lines(counts, look):
-        output.result(line)
     total = sum(sum(numbers) for _, *numbers in counts)
+    schema = diff.schema
+    if schema is not None:
+        from omnigraph.cli.schema_plan_text import plan_lines
+
+        for line in plan_lines(schema, look):
+            output.result(line)
+        output.result("")
+    for line in summary_lines(
+        counts, look, nothing="no changes of rows" if schema else "no changes"
+    ):
+        output.result(line)
     if format == "summary" or not total:
         return
     output.result("")
