@@ -53,7 +53,7 @@ TAKES: dict[str, set[str]] = {
     ),
     **dict.fromkeys(
         [
-            "analyze", "confirm", "create", "delete_branch", "dry_run", "indexes", "ours",
+            "analyze", "confirm", "create", "delete_branch", "dry_run", "force", "indexes", "ours",
             "overwrite", "since_base", "theirs",
         ],
         FLAG,
