@@ -69,9 +69,9 @@ def backed_up_while_writing(place: Path, tmp_path: Path, rounds: int) -> None:
             wait_until((folder / f"begun{worker}").exists, "the writers do not write")
         for _ in range(rounds):
             with open(place) as graph:
-                before = graph.snapshot().commit
                 results.append(graph.backup(tmp_path / "target"))
-                wait_until(lambda: graph.snapshot().commit != before, "the writers do not write")  # noqa: B023
+                taken = results[-1].branches["main"]
+                wait_until(lambda: graph.snapshot().commit != taken, "the writers do not write")  # noqa: B023
     finally:
         (folder / "stop").touch()
         for child in children:
