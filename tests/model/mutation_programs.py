@@ -485,8 +485,9 @@ class _Author:
             if numbers:
                 return self._number(numbers, fractions=floats and p.nullable, whole=not floats)
         if p.type == "Bool" and self.one_in(2):
-            # It may be null although its type does not say so.
-            return self._term(type)
+            if p.nullable:
+                return self._term(type)
+            return IsNull(Column(self.one_of(self._columns(type)).name), self.one_in(2))
         same = [c for c in columns if c.type == p.type and c.ordered]
         return Column(self.one_of(same).name) if same else Value(self._some(p))
 

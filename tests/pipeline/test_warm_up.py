@@ -74,6 +74,19 @@ def files(place: Path, folder: str) -> list[Path]:
     return [path for path in (place / "__cache" / folder).rglob("*") if path.is_file()]
 
 
+_PATCHED = topology_cache.patched
+
+
+def only_indexes_are_new(*base: Any) -> Any:
+    """Take a topology as it is, of the version before its indexes.
+
+    On a busy machine that one is so old when the indexes are there that it has got the file.
+    """
+    topology = _PATCHED(*base)
+    assert topology is base[1]
+    return topology
+
+
 @pytest.mark.parametrize("mode", ["append", "merge", "overwrite"])
 @pytest.mark.parametrize("indexes", [True, False])
 def test_a_new_process_reads_what_a_load_has_left(
@@ -88,7 +101,7 @@ def test_a_new_process_reads_what_a_load_has_left(
     pairs = PAIRS if mode == "overwrite" else pairs
     with open(tmp_path / "g", mode="r") as graph:
         monkeypatch.setattr(topology_cache, "build", None)
-        monkeypatch.setattr(topology_cache, "patched", None)
+        monkeypatch.setattr(topology_cache, "patched", only_indexes_are_new)
         check(graph, keys, pairs)
         source = Source(graph._repository, graph.snapshot()._state, graph._caches)
         assert source.columns("Person").find_in_order("key", 3) is not None

@@ -266,8 +266,10 @@ class Run:
         notes, scheduler = self.notes, self.scheduler
         publish, create, delete = History.publish, History.create_branch, Ledger.delete_branch
 
-        def noted_publish(history: History, base: Any, commits: Any, *more: Any) -> Any:
-            made = publish(history, base, commits, *more)
+        def noted_publish(
+            history: History, base: Any, commits: Any, *more: Any, **options: Any
+        ) -> Any:
+            made = publish(history, base, commits, *more, **options)
             for commit in commits:
                 notes.published.append(Published(scheduler.step, base.name, base.identity, commit))
             head = commits[-1].id

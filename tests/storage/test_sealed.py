@@ -40,6 +40,9 @@ ALLOWED = {
     ("ledger.py", "Ledger.set_metadata", "update_schema_metadata"),
     ("ledger.py", "Ledger.set_key", "update_field_metadata"),
     ("ledger.py", "Ledger.prune", "delete"),
+    # The state that a branch starts with, before anybody can see the branch.
+    ("ledger.py", "Ledger.rewrite", "execute"),
+    ("ledger.py", "Ledger.rewrite", "delete"),
     # On an empty table in memory, of which only the schema is used.
     ("columns.py", "_changed", "write_dataset"),
     ("columns.py", "_changed", "commit"),
