@@ -121,3 +121,13 @@ def test_a_tag_can_be_given_a_second_name(graph: Graph) -> None:
         graph.tags.create("v1", "head")
     with pytest.raises(NotFound, match="did you mean `v1`"):
         graph.tags.create("other", "v11")
+
+
+def test_a_branch_names_its_newest_commit(graph: Graph) -> None:
+    graph.branches.create("draft")
+    head = graph.mutate(ADD, params={"n": "Dan"}, branch="draft").commit
+    assert head is not None
+    assert graph.tags.create("done", "draft") == head.id
+    with pytest.raises(NotFound, match="no branch, commit or tag `drft`; did you mean `draft`"):
+        graph.tags.create("more", "drft")
+    assert "more" not in graph.tags.list()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +185,7 @@ def test_what_was_rolled_back_is_no_version(tmp_path: Path) -> None:
         later = age(graph, 2)
         assert story(graph, "ada") == [("update", ("age",), later), ("insert", (), start)]
         assert story(graph, "bob") == [("insert", (), start)]
-        with pytest.raises(NotFound, match="never was"):
+        with pytest.raises(NotFound, match="nor in its history"):
             graph.history("Person", "dan")
         inserted = run(graph, 'insert Person { name: "dan" }')
         assert story(graph, "dan") == [("insert", (), inserted)]
@@ -245,7 +246,9 @@ def test_what_is_not_there_is_told_with_a_suggestion(tmp_path: Path) -> None:
             graph.history("Persn", "ada")
         with pytest.raises(NotFound, match="no branch `mian`; did you mean `main`"):
             graph.history("Person", "ada", branch="mian")
-        with pytest.raises(NotFound, match="no Person `nobody` on branch `main`, and never was"):
+        with pytest.raises(
+            NotFound, match="no Person `nobody` on branch `main`, nor in its history"
+        ):
             graph.history("Person", "nobody")
 
 
@@ -302,3 +305,17 @@ def test_the_cost_does_not_grow_with_the_number_of_commits(
         # Rows that were merged with others say less exactly when they were written: with four times
         # as many commits after them, there is one more version to look at.
         assert all(each["versions"] <= 3 * 5 and each["manifest"] == 1 for each in many)
+
+
+def test_what_a_cleanup_has_cut_off_is_no_insert(tmp_path: Path) -> None:
+    with make(tmp_path) as graph:
+        commits = [age(graph, value) for value in range(5)]
+        graph.cleanup(confirm=True, keep=2, grace=timedelta(0), leftovers_older_than=timedelta(0))
+        assert story(graph, "ada") == [
+            ("update", ("age",), commits[4]), (None, (), commits[3]),
+        ]  # fmt: skip
+        assert graph.history("Person", "ada")[-1].to_dict()["operation"] is None
+        blamed = {each.property: each for each in graph.blame("Person", "ada")}
+        assert (blamed["age"].commit.id, blamed["age"].or_earlier) == (commits[4], False)
+        assert (blamed["city"].commit.id, blamed["city"].or_earlier) == (commits[3], True)
+        assert blamed["city"].to_dict()["or_earlier"] is True

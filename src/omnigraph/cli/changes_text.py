@@ -26,6 +26,7 @@ _SIGNS: dict[str, tuple[str, Mark]] = {
     "update": ("~", "changed"),
     "delete": ("-", "old"),
 }
+_UNKNOWN: tuple[str, Mark] = ("?", "dim")
 _COMMIT: tuple[str, Mark] = ("commit", "bold")
 _BRACKETS = {"old": ("[-", "-]"), "new": ("{+", "+}")}
 _ENDS = ("from", "to")
@@ -86,9 +87,9 @@ def commit_lines(commit: Commit, look: Look, *, operation: str | None = None) ->
     Args:
         commit: The commit.
         look: How it is shown.
-        operation: What it did to one entity, if it is about that.
+        operation: What it did to one entity, if it is about that; `unknown` if that is not known.
     """
-    sign, mark = _COMMIT if operation is None else _SIGNS[operation]
+    sign, mark = _COMMIT if operation is None else _SIGNS.get(operation, _UNKNOWN)
     by = f"  {one_line(commit.actor)}" if commit.actor else ""
     on = f"  ({one_line(commit.branch)})"
     head = [Span(f"{sign} {commit.id}", mark), Span(f"  {moment(commit.time)}{by}{on}")]

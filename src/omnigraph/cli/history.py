@@ -77,14 +77,17 @@ def _change(
 ) -> EntityChange:
     from omnigraph.merge.diff import EntityChange
 
-    before = None if version.operation == "insert" or older is None else older.values
-    return EntityChange(kind, type, id, version.operation, before, version.values)
+    operation = version.operation or "insert"
+    before = None if operation == "insert" or older is None else older.values
+    return EntityChange(kind, type, id, operation, before, version.values)
 
 
 def _version_lines(version: EntityVersion, change: EntityChange, look: Look) -> list[str]:
     from omnigraph.cli.changes_text import commit_lines, value_lines
 
-    lines = commit_lines(version.commit, look, operation=version.operation)
+    lines = commit_lines(version.commit, look, operation=version.operation or "unknown")
+    if version.operation is None:
+        lines.append("    a cleanup has removed the versions before this one, which had by then")
     return lines if version.operation == "delete" else [*lines, *value_lines(change, look)]
 
 
@@ -101,7 +104,8 @@ def blame(output: Output, place: str, type: str, id: str, branch: str) -> None:
     """Show which commit set each property, and who.
 
     For each property of a node or an edge: its value, and the commit that has given
-    it this value, with its time (UTC) and actor.
+    it this value, with its time (UTC) and actor. Where a cleanup has removed what was
+    before it, an earlier commit may have done so.
     """
     with reading(place) as graph:
         properties = graph.blame(type, id, branch=branch)
@@ -116,7 +120,7 @@ def _blame_table(properties: list[BlamedProperty]) -> str:
     from omnigraph.results.terminal import cut
 
     rows = [
-        [each.property, "", each.commit.id, f"{each.commit.time:%Y-%m-%d}", each.commit.actor or ""]
+        [each.property, "", each.commit.id, f"{each.commit.time:%Y-%m-%d}", _actor(each)]
         for each in properties
     ]
     head = ["property", "value", "commit", "time", "actor"]
@@ -125,3 +129,8 @@ def _blame_table(properties: list[BlamedProperty]) -> str:
     for row, each in zip(rows, properties, strict=True):
         row[1] = cut(one_line(value_text(each.value, 2 * room)), room)
     return table(head, rows)
+
+
+def _actor(each: BlamedProperty) -> str:
+    actor = each.commit.actor or ""
+    return f"{actor} (or earlier)".strip() if each.or_earlier else actor

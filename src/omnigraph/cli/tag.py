@@ -26,6 +26,7 @@ def tag() -> None:
     epilog="""\b
 Examples:
   omnigraph tag create team.omni launch 01K1F5J2Z3B4N5M6P7Q8R9S0T1
+  omnigraph tag create team.omni today main
   omnigraph snapshot team.omni --commit launch"""
 )
 @graph_arguments("NAME", "COMMIT")
@@ -34,7 +35,7 @@ def create(output: Output, place: str, name: str, commit: str) -> None:
     """Give a commit a name.
 
     The name stands for the commit wherever a commit is asked for. COMMIT is the id
-    of a commit on any branch, or another tag.
+    of a commit on any branch, another tag, or a branch, whose newest commit is meant.
     """
     with writing(place, output, f"tag {name}") as graph:
         commit = graph.tags.create(name, commit)

@@ -79,13 +79,14 @@ class Tags:
 
         Args:
             name: The name.
-            commit: The commit of any branch, by its id or another tag.
+            commit: The commit of any branch, by its id or another tag; or a branch, whose newest
+                commit is meant.
 
         Returns:
             The commit's id.
 
         Raises:
-            NotFound: There is no such commit.
+            NotFound: There is no such commit, or a cleanup has removed what it had.
             AlreadyExists: The name is that of another commit.
         """
         from omnigraph.writes.branches import set_tag

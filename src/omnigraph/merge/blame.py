@@ -38,11 +38,14 @@ class BlamedProperty:
         property: Its name.
         value: Its value. A Blob is told by its digest, or by the file that it refers to.
         commit: The commit that has last set it.
+        or_earlier: A cleanup has removed what was before the commit: it may have
+            been an earlier one.
     """
 
     property: str
     value: Any
     commit: Commit
+    or_earlier: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Give the property as plain values."""
@@ -50,7 +53,12 @@ class BlamedProperty:
             "property": self.property,
             "value": to_json(self.value),
             "commit": self.commit.to_dict(),
+            "or_earlier": self.or_earlier,
         }
+
+
+#: The commit that has last set a column, and whether it may have been an earlier one.
+_Setter = tuple[Commit, bool]
 
 
 def blame(repository: Repository, name: str, id: str, branch: str) -> list[BlamedProperty]:
@@ -77,17 +85,17 @@ def blame(repository: Repository, name: str, id: str, branch: str) -> list[Blame
                 f"there is no {type.name} `{id}` on branch `{branch}` any more: commit"
                 f" {newest.commit.id}{by} has deleted it; Graph.history tells what it was"
             )
-        commits = _commits(state, type, id, compared_columns(type), chain([newest], newest_first))
+        set_by = _set_by(state, type, id, compared_columns(type), chain([newest], newest_first))
     values = values_of(type, newest.after)
-    names = {column: property_name(column, type) for column in commits}
-    return [BlamedProperty(names[c], values[names[c]], commits[c]) for c in compared_columns(type)]
+    names = {column: property_name(column, type) for column in set_by}
+    return [BlamedProperty(names[c], values[names[c]], *set_by[c]) for c in compared_columns(type)]
 
 
-def _commits(
+def _set_by(
     state: GraphState, type: Type, id: str, columns: Collection[str], changes: Iterable[Step]
-) -> dict[str, Commit]:
+) -> dict[str, _Setter]:
     """By column, the commit that has last set it in a state that has the entity."""
-    set_by: dict[str, Commit] = {}
+    set_by: dict[str, _Setter] = {}
     left = list(columns)
     for step in changes:
         assert step.after is not None
@@ -95,8 +103,9 @@ def _commits(
         if step.before is not None:
             changed &= set(changed_columns(type, step.before, step.after))
         if changed:
-            set_by |= dict.fromkeys(changed, step.commit)
-            if len(step.commit.parents) > 1:
+            set_by |= dict.fromkeys(changed, (step.commit, step.is_cut_off))
+            # What was there before a merge may have come from either side.
+            if len(step.commit.parents) > 1 and not step.is_cut_off:
                 set_by |= _on_merged_side(state, type, id, step.commit, step.after, changed)
             left = [column for column in left if column not in changed]
         if not left:
@@ -111,7 +120,7 @@ def _on_merged_side(
     merge: Commit,
     row: pa.Table,
     columns: Collection[str],
-) -> dict[str, Commit]:
+) -> dict[str, _Setter]:
     """Of what a merge has set, the commits of the merged side that have set it the same."""
     try:
         side = state_at(state.repository, merge.parents[1])
@@ -119,7 +128,7 @@ def _on_merged_side(
         if not rows.num_rows:
             return {}
         same = [column for column in columns if not unequal(rows[column], row[column]).any()]
-        return _commits(side, type, id, same, steps(side, type, id)) if same else {}
+        return _set_by(side, type, id, same, steps(side, type, id)) if same else {}
     except (NotFound, StorageError):
         # Its branch is deleted: nothing but the merge is left to tell.
         return {}

@@ -44,14 +44,15 @@ class EntityVersion:
 
     Attributes:
         commit: The commit, with its actor, time and message.
-        operation: `insert`, `update` or `delete`.
+        operation: `insert`, `update` or `delete`; None if a cleanup has removed the versions
+            before, so that it may have been an insert, an update or neither.
         properties: Of an update, the properties that it has changed.
         values: The properties afterwards, with the ends of an edge; None after a delete. A Blob is
             told by its digest, or by the file that it refers to.
     """
 
     commit: Commit
-    operation: Operation
+    operation: Operation | None
     properties: tuple[str, ...]
     values: dict[str, Any] | None
 
@@ -68,15 +69,25 @@ class EntityVersion:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A change of an entity by a commit; a row is None where there is none."""
+    """A change of an entity by a commit; a row is None where there is none.
+
+    Attributes:
+        commit: The commit.
+        before: The row before it.
+        after: The row afterwards.
+        is_cut_off: A cleanup has removed the version before, so that `before` is not known.
+    """
 
     commit: Commit
     before: pa.Table | None
     after: pa.Table | None
+    is_cut_off: bool = False
 
     @property
-    def operation(self) -> Operation:
-        """What the commit has done."""
+    def operation(self) -> Operation | None:
+        """What the commit has done, if that is known."""
+        if self.is_cut_off:
+            return None
         if self.before is None:
             return "insert"
         return "delete" if self.after is None else "update"
@@ -113,7 +124,7 @@ def entity_history(
 def never_there(state: GraphState, type: Type, id: str) -> NotFound:
     """What to say about an id that no node or edge of a type has ever had."""
     what = "an edge" if isinstance(type, EdgeType) else "a node"
-    text = f"there is no {type.name} `{id}` on branch `{state.branch}`, and never was"
+    text = f"there is no {type.name} `{id}` on branch `{state.branch}`, nor in its history"
     return NotFound(f"{text}; pass the id of {what}, as queries return it")
 
 
@@ -204,6 +215,8 @@ class _Walk:
                 inserted: int | None = None
                 for step, below in self._while_there(row):
                     yield step
+                    if step.is_cut_off:
+                        return
                     inserted = below if step.before is None else None
                 if inserted is None:
                     raise StorageError(
@@ -225,6 +238,9 @@ class _Walk:
             if written_by is None:
                 return
             publication, below = written_by
+            if self._is_cleaned_up(below):
+                yield Step(publication.commit, None, current.values, is_cut_off=True), below
+                return
             before = self._before(current, publication, below)
             if before is None or changed_columns(self._type, before.values, current.values):
                 values = None if before is None else before.values
@@ -241,9 +257,7 @@ class _Walk:
         return None
 
     def _before(self, row: _Row, publication: Publication, version: int) -> _Row | None:
-        """The row of the entity in the version before a publication, as far as that is known."""
-        if self._is_cleaned_up(version):
-            return None
+        """The row of the entity in the version before a publication."""
         earlier = self._row(version, row.id)
         if earlier is None and publication.may_delete:
             # Another row may have been in its place.
@@ -309,7 +323,7 @@ class _Walk:
         return _Row(snapshot.version, row_id, updated, values)
 
     def _is_cleaned_up(self, version: int) -> bool:
-        """True for a version that a cleanup has removed: the history begins after it."""
+        """True for a version that a cleanup has removed: what is known begins after it."""
         path = version_path(self._home(version), version)
         return bool(self._state.repository.objects.missing([path]))
 

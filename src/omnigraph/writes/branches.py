@@ -15,7 +15,7 @@ from omnigraph.history.branch_state import ARCHIVE, BranchInfo
 from omnigraph.history.manifest import MAIN
 from omnigraph.history.names import check_name, check_new_branch
 from omnigraph.history.repository import Repository
-from omnigraph.history.revisions import Ref, Revision, find_commit, resolve
+from omnigraph.history.revisions import Ref, Revision, resolve
 from omnigraph.writes.recovery import resolved
 
 
@@ -114,13 +114,13 @@ def _refuse_tagged(repository: Repository, name: str) -> None:
         )
 
 
-def set_tag(repository: Repository, name: str, commit: str) -> str:
+def set_tag(repository: Repository, name: str, ref: str) -> str:
     """Tag a commit; returns the commit's id.
 
     Args:
         repository: The graph.
         name: The tag.
-        commit: The commit, by its id or another tag.
+        ref: Which commit, as `resolve` takes it.
 
     Raises:
         AlreadyExists: Another commit has the name.
@@ -128,7 +128,7 @@ def set_tag(repository: Repository, name: str, commit: str) -> str:
     """
     check_name(name, "tag")
     with resolved(repository) as lock:
-        id = find_commit(repository.history, commit).id
+        id = resolve(repository.history, ref).commit
         existing = repository.history.read(MAIN).state.tags.get(name)
         if existing is not None and existing != id:
             raise AlreadyExists(
