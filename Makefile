@@ -22,6 +22,10 @@ help: ## Show this list
 demo: venv ## A graph of a million nodes and edges: load, search, branch, change, merge
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" scripts/demo
 
+# Bytecode is cached even where the environment says not to: tests start hundreds of processes, and
+# each would compile the package again. `make clean` removes it.
+test soak: export PYTHONDONTWRITEBYTECODE =
+
 test: venv ## Run the tests (ARGS="-k lint" picks some)
 	@$(PYTHON_VENV) -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
 

@@ -26,7 +26,8 @@ def s3_server() -> Iterator[int]:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
     server = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        [sys.executable, "-W", "ignore", "-m", "tests.s3.server", str(port)],
+        cwd=Path(__file__).parents[2],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -34,20 +35,25 @@ def s3_server() -> Iterator[int]:
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-                connection.request("PUT", "/graphs")
-                assert connection.getresponse().status == 200
+                _make_bucket(port, "graphs")
                 break
             except OSError:
                 assert server.poll() is None, "the S3 server did not start"
                 assert time.monotonic() < deadline, "the S3 server does not answer"
                 time.sleep(0.1)
-            finally:
-                connection.close()
         yield port
     finally:
         server.kill()
         server.wait()
+
+
+def _make_bucket(port: int, name: str) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    try:
+        connection.request("PUT", f"/{name}")
+        assert connection.getresponse().status == 200
+    finally:
+        connection.close()
 
 
 @pytest.fixture(scope="session")
@@ -68,16 +74,19 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def place(s3_server: int, monkeypatch: pytest.MonkeyPatch) -> str:
     """A fresh `s3://` address."""
-    return _address(s3_server, monkeypatch)
+    return _address(s3_server, s3_server, monkeypatch)
 
 
 @pytest.fixture
-def faulty_place(proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> str:
+def faulty_place(s3_server: int, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> str:
     """A fresh `s3://` address; everything that opens it goes through the proxy."""
-    return _address(proxy.port, monkeypatch)
+    return _address(s3_server, proxy.port, monkeypatch)
 
 
-def _address(port: int, monkeypatch: pytest.MonkeyPatch) -> str:
+def _address(server: int, port: int, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An address in a bucket of its own: the server looks at all keys of a bucket to list some."""
+    bucket = f"graphs-{next(_numbers)}"
+    _make_bucket(server, bucket)
     address = f"http://127.0.0.1:{port}"
     for name, value in {
         "AWS_ENDPOINT": address,
@@ -89,4 +98,4 @@ def _address(port: int, monkeypatch: pytest.MonkeyPatch) -> str:
         "OMNIGRAPH_LOCK_WAIT_SECONDS": str(PATIENCE),
     }.items():
         monkeypatch.setenv(name, value)
-    return f"s3://graphs/{next(_numbers)}/graph"
+    return f"s3://{bucket}/graph"

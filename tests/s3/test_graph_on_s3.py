@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import obstore
 import pytest
@@ -13,6 +14,7 @@ from obstore.store import from_url
 
 from omnigraph.errors import AlreadyExists, NotFound, OmnigraphError, ReadSetConflict, StorageError
 from omnigraph.graph import Graph, init, open
+from omnigraph.storage import bucket_objects
 from omnigraph.storage.bucket_objects import BucketObjects
 from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LockTimes, effect_lock
@@ -79,6 +81,25 @@ def test_a_graph_lives_on_s3(place: str) -> None:
         assert other.check().problems == ()
     with pytest.raises(NotFound):
         open(place + "-elsewhere")
+
+
+def test_a_client_is_made_once_for_a_prefix_and_its_settings(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def noted(address: str) -> Any:
+        made.append(address)
+        return from_url(address)
+
+    monkeypatch.setattr(bucket_objects, "from_url", noted)
+    make_graph(place)
+    with open(place) as graph:
+        graph.write_batches({"City": ("append", cities(graph, ["Oslo"]))})
+    assert made == [place]
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
+    open(place, mode="r").close()
+    assert made == [place] * 2
 
 
 KILLED_AT = ("write.armed", "write.table_committed", "write.confirmed", "write.published")

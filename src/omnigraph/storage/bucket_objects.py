@@ -6,9 +6,11 @@ replaced the object in between.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
+from functools import lru_cache
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
@@ -25,6 +27,22 @@ _AT_ONCE = 16
 _PORTION = 8 << 20
 #: So many parts of one file are sent at a time: each takes memory, and several files are sent.
 _PARTS_AT_ONCE = 2
+
+
+@lru_cache(maxsize=16)
+def _store(uri: str, process: int, variables: tuple[tuple[str, str], ...]) -> ObjectStore:
+    """A client, with its connections; whoever asks for the same place again gets the same one.
+
+    Args:
+        uri: The prefix.
+        process: The one that asks: a client does not work on the other side of a fork.
+        variables: What tells credentials, region and endpoint, all of which the client has read.
+    """
+    return from_url(uri)
+
+
+def _variables() -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(each for each in os.environ.items() if each[0].startswith("AWS_")))
 
 
 def bucket_errors(address: str) -> AbstractContextManager[None]:
@@ -45,7 +63,7 @@ class BucketObjects(Objects):
         use_storage()
         super().__init__(location)
         with bucket_errors(location.uri):
-            self.store: ObjectStore = from_url(location.uri)
+            self.store: ObjectStore = _store(location.uri, os.getpid(), _variables())
 
     # --- objects ---
 
