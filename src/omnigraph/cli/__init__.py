@@ -54,6 +54,7 @@ VERBS = {
     ),
     "backup": ("omnigraph.cli.backup:backup", "Copy a graph to a safe place, while others write."),
     "restore": ("omnigraph.cli.restore:restore", "Make a graph from a backup."),
+    "serve": ("omnigraph.cli.serve:serve", "Serve graphs over HTTP."),
     "recovery": ("omnigraph.cli.recovery:recovery", "See what became of interrupted writes."),
     "lint": ("omnigraph.cli.lint:lint", "Check a schema and the queries written for it."),
     "fmt": ("omnigraph.cli.fmt:fmt", "Format schema and query files in the canonical style."),

@@ -61,6 +61,11 @@ class Snapshot(Struct, frozen=True):
         return f"<Snapshot of {self._repository.location}: {self.branch} at {self.commit}>"
 
     @property
+    def manifest_version(self) -> int:
+        """The version that the manifest of the branch had."""
+        return self._state.version
+
+    @property
     def catalog(self) -> Catalog:
         """The schema that the graph had in this state."""
         return self._repository.catalog_of(self._state)

@@ -40,7 +40,7 @@ def write_json(
         '  "fields": [\n    ' + harmless(",\n    ".join(described)) + '\n  ],\n  "rows": ['
     )
     before = "\n    "
-    for rows in _json_rows(table, fields):
+    for rows in json_rows(table, fields):
         stream.write(before + harmless(",\n    ".join(rows)))
         before = ",\n    "
     stream.write("\n  ]\n}\n" if table.num_rows else "]\n}\n")
@@ -48,7 +48,7 @@ def write_json(
 
 def write_jsonl(table: pa.Table, fields: Sequence[ResultField], stream: TextSink) -> None:
     """Write a JSON object a line, one for each row."""
-    for rows in _json_rows(table, fields):
+    for rows in json_rows(table, fields):
         stream.write(harmless("\n".join(rows)) + "\n")
 
 
@@ -92,7 +92,8 @@ def write_arrow(table: pa.Table, stream: IO[bytes]) -> None:
         writer.write_table(table)
 
 
-def _json_rows(table: pa.Table, fields: Sequence[ResultField]) -> Iterator[list[str]]:
+def json_rows(table: pa.Table, fields: Sequence[ResultField]) -> Iterator[list[str]]:
+    """Return the rows as JSON objects, portion by portion."""
     names = [_for_template(json.dumps(f.name, ensure_ascii=False)) for f in fields]
     template = "{" + ", ".join(f"{name}: %s" for name in names) + "}"
     for columns in portions(table, fields):

@@ -71,6 +71,7 @@ class MutationResult:
         repeated: True when an earlier write with the same idempotency key made the commit; the
             counts are empty then.
         warnings: What went wrong after it was written, such as a failed build of indexes.
+        query: The name of the query; empty when there was none.
     """
 
     commit: Commit | None
@@ -79,6 +80,7 @@ class MutationResult:
     edges: Mapping[str, TypeCounts]
     repeated: bool = False
     warnings: Sequence[str] = ()
+    query: str = ""
 
     @property
     def affected_nodes(self) -> int:
@@ -184,6 +186,7 @@ def mutate(
         {name: touched[name] for name in catalog.nodes if name in touched},
         {name: touched[name] for name in catalog.edges if name in touched},
         result.repeated,
+        query=query.name,
     )
 
 
