@@ -1,6 +1,6 @@
 """Backing up a graph, while others write to it.
 
-A moment of the graph is taken (`backup_state`), and the files that it refers to are copied: first
+A moment of the graph is taken (`moment`), and the files that it refers to are copied: first
 those of the manifest, whose old versions go soon, then those of tables. A file that is gone when
 its turn comes, because somebody has cleaned up, means that another moment is taken; what is copied
 by then stays. The backup before it in the target says what need not even be looked at.
@@ -22,8 +22,9 @@ from omnigraph.history.branch_state import MANIFEST
 from omnigraph.history.manifest import GRAPH_KEY, MAIN
 from omnigraph.history.repository import Repository
 from omnigraph.history.revisions import find_commit
-from omnigraph.maintenance.backup_state import Moment, manifest_versions, moment_of, table_versions
-from omnigraph.maintenance.backup_target import (
+from omnigraph.maintenance.backup.copies import Copies
+from omnigraph.maintenance.backup.moment import Moment, manifest_versions, moment_of, table_versions
+from omnigraph.maintenance.backup.target import (
     BACKUPS,
     FILES,
     FORMAT,
@@ -34,7 +35,6 @@ from omnigraph.maintenance.backup_target import (
     check_apart,
     is_unique,
 )
-from omnigraph.maintenance.file_copies import Copies
 from omnigraph.plain import Plain
 from omnigraph.storage.branch_files import branch_file
 from omnigraph.storage.leftovers import UNFINISHED
