@@ -16,6 +16,7 @@ from omnigraph.compute.sql import element_literal, is_in, quoted
 from omnigraph.errors import OmnigraphError
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.language.types import STRING, ValueType
+from omnigraph.storage.segments import is_vector_kind
 from omnigraph.storage.snapshot import TableIndex
 from omnigraph.storage.table_ref import ROW_ID
 from omnigraph.storage.tables import TableSnapshot
@@ -41,14 +42,15 @@ def index_problems(type: NodeType | EdgeType, table: TableSnapshot) -> Iterator[
 
 def _disagreement(table: TableSnapshot, index: TableIndex, type: ValueType) -> str | None:
     match index.kind:
-        case "btree" | "bitmap":
-            return _compared(table, index.column, type)
         case "label_list":
             return _lists_compared(table, index.column, type)
         case "full_text":
             table.search(index.column, "word", columns=["id"], limit=1)
-        case _:
+        case kind if is_vector_kind(kind):
             _ask_for_nearest(table, index.column)
+        case _:
+            # Of another program's kinds, too, a filter is answered by what the index has.
+            return _compared(table, index.column, type)
     return None
 
 
