@@ -247,6 +247,25 @@ def test_a_second_backup_copies_what_is_new(place: Path, tmp_path: Path) -> None
         assert restored.check().problems == ()
 
 
+def test_what_a_cleanup_has_removed_is_not_in_the_next_backup(place: Path, tmp_path: Path) -> None:
+    with open(place) as graph:
+        old = [commit.id for commit in graph.commits()][2]
+        tables = [table.name for table in graph.snapshot(commit=old).tables]
+        for number in range(3):
+            add(graph, f"newer{number}")
+        graph.backup(tmp_path / "target")
+        graph.tags.delete("start")
+        graph.cleanup(keep=1, grace=NOW, leftovers_older_than=NOW, confirm=True)
+        graph.backup(tmp_path / "target")
+    omnigraph.restore(tmp_path / "target", tmp_path / "restored")
+    assert leftovers(tmp_path / "restored") == set()
+    for where in (place, tmp_path / "restored"):
+        with open(where) as graph:
+            with pytest.raises(NotFound):
+                [graph.snapshot(commit=old).read(name) for name in tables]
+            assert graph.check().problems == ()
+
+
 def test_unchanged_tables_are_not_looked_at(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
