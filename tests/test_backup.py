@@ -24,8 +24,10 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import FailpointError
 from omnigraph.graph import Graph, init, open
-from omnigraph.maintenance import backup, backup_state, backup_target
-from omnigraph.maintenance.backup_target import BackupManifest, BackupTarget
+from omnigraph.maintenance.backup import moment as moments
+from omnigraph.maintenance.backup import take as taking
+from omnigraph.maintenance.backup import target as targets
+from omnigraph.maintenance.backup.target import BackupManifest, BackupTarget
 from omnigraph.storage.location import Location
 from tests.leftover_files import all_files, everything, listing, unreferenced
 
@@ -245,6 +247,25 @@ def test_a_second_backup_copies_what_is_new(place: Path, tmp_path: Path) -> None
         assert restored.check().problems == ()
 
 
+def test_what_a_cleanup_has_removed_is_not_in_the_next_backup(place: Path, tmp_path: Path) -> None:
+    with open(place) as graph:
+        old = [commit.id for commit in graph.commits()][2]
+        tables = [table.name for table in graph.snapshot(commit=old).tables]
+        for number in range(3):
+            add(graph, f"newer{number}")
+        graph.backup(tmp_path / "target")
+        graph.tags.delete("start")
+        graph.cleanup(keep=1, grace=NOW, leftovers_older_than=NOW, confirm=True)
+        graph.backup(tmp_path / "target")
+    omnigraph.restore(tmp_path / "target", tmp_path / "restored")
+    assert leftovers(tmp_path / "restored") == set()
+    for where in (place, tmp_path / "restored"):
+        with open(where) as graph:
+            with pytest.raises(NotFound):
+                [graph.snapshot(commit=old).read(name) for name in tables]
+            assert graph.check().problems == ()
+
+
 def test_unchanged_tables_are_not_looked_at(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,7 +322,7 @@ def test_a_graph_that_went_another_way_is_backed_up_as_it_is(place: Path, tmp_pa
 def test_lists_of_files_are_complete_again_now_and_then(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backup_target, "_LONGEST_CHAIN", 2)
+    monkeypatch.setattr(targets, "_LONGEST_CHAIN", 2)
     with open(place) as graph:
         ids = []
         for number in range(4):
@@ -339,24 +360,24 @@ def test_old_versions_of_the_manifest_may_go_meanwhile(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another moment is taken, and its manifest is copied while the lock is held."""
-    take = backup._Backup._take_manifest
+    take = taking._Backup._take_manifest
     with open(place) as graph, open(place) as other:
 
         def write() -> None:
             for number in range(140):
                 add(other, f"w{number}")
 
-        late, moments = _once(write), []
+        late, heads = _once(write), []
 
         def take_late(self: Any, taken: Any) -> None:
             late()
-            moments.append(taken.moment.heads["main"])
+            heads.append(taken.moment.heads["main"])
             take(self, taken)
 
-        monkeypatch.setattr(backup._Backup, "_take_manifest", take_late)
+        monkeypatch.setattr(taking._Backup, "_take_manifest", take_late)
         result = graph.backup(tmp_path / "target")
-        assert len(moments) == 2
-        assert result.branches["main"] == moments[1] == other.snapshot().commit
+        assert len(heads) == 2
+        assert result.branches["main"] == heads[1] == other.snapshot().commit
     omnigraph.restore(tmp_path / "target", tmp_path / "restored")
     with open(tmp_path / "restored") as again:
         assert again.check().problems == ()
@@ -365,7 +386,7 @@ def test_old_versions_of_the_manifest_may_go_meanwhile(
 def test_without_the_lock_two_looks_have_to_see_the_same(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look, looks = backup_state._look, []
+    look, looks = moments._look, []
     with open(place, mode="r") as reader, open(place) as other:
 
         def disturbed(*arguments: Any) -> Any:
@@ -375,13 +396,13 @@ def test_without_the_lock_two_looks_have_to_see_the_same(
                 add(other, f"w{len(looks)}", "draft")
             return moment
 
-        monkeypatch.setattr(backup_state, "_look", disturbed)
+        monkeypatch.setattr(moments, "_look", disturbed)
         endless: list[bool] = []
         result = reader.backup(tmp_path / "target")
         assert len(looks) == 4
         assert result.branches["draft"] == other.snapshot("draft").commit
         endless.append(True)
-        monkeypatch.setattr(backup_state, "_LOOKS", 3)
+        monkeypatch.setattr(moments, "_LOOKS", 3)
         with pytest.raises(StorageError, match="open it for writing to back it up") as raised:
             reader.backup(tmp_path / "target")
         assert raised.value.transient
@@ -594,7 +615,7 @@ def test_a_manifest_cannot_lead_out_of_the_graph(path: str, target: Path, tmp_pa
     newest = max(target.glob("backups/*.json"))
     manifest = manifest_of(target)
     files = [*manifest.files, msgspec.structs.replace(manifest.files[0], path=path)]
-    newest.write_bytes(backup_target._encoded(msgspec.structs.replace(manifest, files=files)))
+    newest.write_bytes(targets._encoded(msgspec.structs.replace(manifest, files=files)))
     with pytest.raises(StorageError, match="which no graph has"):
         omnigraph.restore(target, tmp_path / "restored")
     assert not (tmp_path / "restored").exists()

@@ -71,13 +71,13 @@ if TYPE_CHECKING:
         plan_schema,
         print_schema,
     )
-    from omnigraph.maintenance.backup import BackupResult
-    from omnigraph.maintenance.backup_target import BackupInfo
+    from omnigraph.maintenance.backup.restore import RestoreResult, VerifyResult
+    from omnigraph.maintenance.backup.take import BackupResult
+    from omnigraph.maintenance.backup.target import BackupInfo
     from omnigraph.maintenance.check import CheckResult, Problem
     from omnigraph.maintenance.cleanup import CleanedPlace, CleanupResult
     from omnigraph.maintenance.optimize import OptimizedTable, OptimizeResult
     from omnigraph.maintenance.repair import DriftedTable, ForeignVersion, RepairResult
-    from omnigraph.maintenance.restore import RestoreResult, VerifyResult
     from omnigraph.merge.apply import MergeResult
     from omnigraph.merge.blame import BlamedProperty
     from omnigraph.merge.conflicts import Conflict, read_resolutions, write_resolutions
@@ -223,13 +223,13 @@ _HOMES = {
     "omnigraph.history.branch_state": ("BranchInfo",),
     "omnigraph.history.manifest": ("Commit", "PublishedTable", "TableIdentity"),
     "omnigraph.history.schemas": ("Schema",),
-    "omnigraph.maintenance.backup": ("BackupResult",),
-    "omnigraph.maintenance.backup_target": ("BackupInfo",),
+    "omnigraph.maintenance.backup.take": ("BackupResult",),
+    "omnigraph.maintenance.backup.target": ("BackupInfo",),
     "omnigraph.maintenance.check": ("CheckResult", "Problem"),
     "omnigraph.maintenance.cleanup": ("CleanedPlace", "CleanupResult"),
     "omnigraph.maintenance.optimize": ("OptimizeResult", "OptimizedTable"),
     "omnigraph.maintenance.repair": ("DriftedTable", "ForeignVersion", "RepairResult"),
-    "omnigraph.maintenance.restore": ("RestoreResult", "VerifyResult"),
+    "omnigraph.maintenance.backup.restore": ("RestoreResult", "VerifyResult"),
     "omnigraph.merge.apply": ("MergeResult",),
     "omnigraph.merge.blame": ("BlamedProperty",),
     "omnigraph.merge.conflicts": ("Conflict", "read_resolutions", "write_resolutions"),

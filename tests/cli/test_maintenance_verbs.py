@@ -53,7 +53,9 @@ def test_repair_shows_what_another_program_did_and_publishes_it(run: Run, graph:
     assert shown.code == 0 and max(map(len, shown.out.splitlines())) <= 80
     assert shown.out.splitlines()[0].split()[:4] == ["branch", "table", "published", "HEAD"]
     assert "reservation" in shown.out and "only --force --confirm publishes it" in shown.out
-    assert "1 table to publish; run it again with --confirm to do so" in shown.out
+    assert (
+        "1 table to publish; run it again with --confirm to do so\n1 table more with" in shown.out
+    )
     ran = run("repair", "g.omni", "--confirm", "--as", "ada")
     assert ran.code == 1 and ran.out.splitlines()[-1] == "1 table left as before"
     forced = run("repair", "g.omni", "--force", "--confirm", "-m", "why", "--json")

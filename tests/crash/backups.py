@@ -9,7 +9,7 @@ import pyarrow as pa
 import omnigraph
 from omnigraph import failpoints
 from omnigraph.graph import Graph, open
-from omnigraph.maintenance import file_copies
+from omnigraph.maintenance.backup import copies
 
 SCHEMA = """
 node Person { name: String @key  age: I64? }
@@ -48,13 +48,13 @@ def write_with(place: str, point: str) -> None:
 
 def backup_with(place: str, target: str, point: str, skip: int) -> None:
     """Back up, and die on the way."""
-    file_copies._AT_ONCE = 2
+    copies._AT_ONCE = 2
     with open(place) as graph, failpoints.active(point, "kill", skip=skip):
         graph.backup(target)
 
 
 def restore_with(target: str, place: str, point: str, skip: int) -> None:
     """Restore, and die on the way."""
-    file_copies._AT_ONCE = 2
+    copies._AT_ONCE = 2
     with failpoints.active(point, "kill", skip=skip):
         omnigraph.restore(target, place)

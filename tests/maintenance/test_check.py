@@ -10,6 +10,10 @@ import lance
 import pytest
 
 from omnigraph.graph import Graph, open
+from omnigraph.query.tables import policy
+from omnigraph.query.tables.files import ColumnFiles, map_arrays, write_arrays
+from omnigraph.query.tables.version_key import VersionKey
+from omnigraph.storage.version_file import stamp_of
 from tests.maintenance.graphs import add, folder_of, one_by_one
 
 
@@ -131,3 +135,29 @@ def test_an_index_that_misses_rows_is_noticed(graph: Graph, monkeypatch: Any) ->
     found = {p.message.partition(":")[0] for p in graph.check().problems if p.rule == "index"}
     assert {"index id_btree", "index age_btree", "index src_btree"} <= found
     assert all("where a look" in p.message for p in graph.check().problems if p.rule == "index")
+
+
+def test_a_cache_that_differs_from_its_table_is_noticed(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its checksums are right: whoever wrote it was wrong."""
+    monkeypatch.setattr(policy, "LARGE_TOPOLOGY_EDGES", 1)
+    text = "query q() { match { $a: Person $a knows $b } return { $a.name, count($b) as n } }"
+    (table,) = [t for t in graph.snapshot().tables if t.name == "Person"]
+    stamp = stamp_of(graph._repository.location, table.ref, table.version)
+    assert stamp is not None
+    folder = Path(graph.location) / "__cache/columns"
+    files = ColumnFiles(str(folder), VersionKey.of(table, stamp.content))
+    ids = graph.snapshot().read("Person")["id"].combine_chunks()
+    files.write_column("id", ids[::-1])
+    assert rules(graph) == {("cache", "node:Person")}
+    shutil.rmtree(folder.parent)
+    graph.query(text).to_rows()
+    graph.close()
+    (file,) = (folder.parent / "topology").iterdir()
+    mapped = map_arrays(str(file))
+    assert mapped is not None and rules(graph) == set()
+    arrays = [array.copy() for array in mapped[0]]
+    arrays[2] = arrays[2][::-1]
+    write_arrays(str(file), arrays, **mapped[1])
+    assert rules(graph) == {("cache", "edge:Knows")}

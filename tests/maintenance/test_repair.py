@@ -204,6 +204,28 @@ def test_what_an_interrupted_write_has_left_is_not_published(graph: Graph) -> No
     assert len(rows(graph)["Person"]) == 11
 
 
+@pytest.mark.parametrize("point", ["write.armed", "write.table_committing"])
+def test_what_came_below_an_interrupted_write_does_not_stop_others(
+    graph: Graph, point: str
+) -> None:
+    def interfere() -> None:
+        append(graph, "Person", id="bob", name="bob")
+        raise Death
+
+    with failpoints.active(point, interfere), pytest.raises(Death):
+        add(graph, "eve", 5)
+    with open(graph.location) as other:
+        other.mutate('query q() { insert City { name: "Oslo" } }')
+        assert needs(other) == {"node:Person": "force"} and heads(other) == {"node:Person"}
+        with pytest.raises(RecoveryRequired, match="omnigraph repair"):
+            add(other, "joe", 6)
+        assert len(rows(other)["Person"]) == 11
+        other.repair(confirm=True, force=True)
+        assert {json.loads(row)["name"] for row in rows(other)["Person"]} >= {"bob", "p11"}
+        add(other, "joe", 6)
+        assert len(rows(other)["Person"]) == 13 and other.check().problems == ()
+
+
 def test_blobs_are_compared_by_their_content(tmp_path: Path) -> None:
     with init(tmp_path / "graph", "node Doc { name: String @key  file: Blob? }") as graph:
         for number in range(3):

@@ -13,7 +13,7 @@ from omnigraph import failpoints
 from omnigraph.errors import AlreadyExists, NotFound, StorageError
 from omnigraph.failpoints import FailpointError
 from omnigraph.graph import Graph, init, open
-from omnigraph.maintenance.file_copies import Copies
+from omnigraph.maintenance.backup.copies import Copies
 from omnigraph.storage import bucket_objects
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects

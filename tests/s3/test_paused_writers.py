@@ -9,9 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import lance
 import pytest
 
-from omnigraph.errors import ReadSetConflict, StorageError
+from omnigraph.errors import ReadSetConflict, RecoveryRequired, StorageError
 from omnigraph.graph import Graph, open
 from omnigraph.storage.ledger import Ledger
 from omnigraph.storage.location import Location
@@ -201,6 +202,44 @@ def test_a_publish_that_comes_late_is_refused_even_if_versions_were_dropped(
     with suppress(StorageError):
         ledger.prune(stale, "object_id = 'counter'", 1)
     assert len(ledger.read(branch, "true")[1]) == 1
+
+
+@pytest.mark.parametrize(
+    ("point", "end"), [("write.table_committing", "goes_on"), ("write.armed", "dies")]
+)
+def test_what_another_program_appends_during_a_pause_is_published_only_by_force(
+    point: str, end: str, template: Path, place: str
+) -> None:
+    upload(template, place)
+    open(place).close()
+    child = start_child(write_and_stop, environment(), place, "two_tables", "main", point, 0, 0)
+    assert wait_until_stopped(child) and child.pid is not None
+    with open(place) as graph:
+        table = next(t for t in graph.snapshot().tables if t.name == "Person")
+        raw = lance.dataset(f"{place}/{table.path}")
+        raw.insert(people(graph, {"foreign": 1}).cast(raw.schema))
+        before = content(graph, "main")
+        # The lease runs out; nobody is kept from writing to other tables.
+        graph.write_batches({"City": ("append", cities(graph, ["Oslo"]))})
+        os.kill(child.pid, signal.SIGCONT if end == "goes_on" else signal.SIGKILL)
+        child.join(PATIENCE)
+        assert child.exitcode == (3 if end == "goes_on" else KILLED)
+        graph.write_batches({"City": ("append", cities(graph, ["Rome"]))})
+        assert [(p.table, p.rule) for p in graph.check().problems] == [("node:Person", "head")]
+        assert {t.table for t in graph.optimize().tables if "repair" in (t.skipped or "")} == {
+            "node:Person"
+        }
+        with pytest.raises(RecoveryRequired, match="omnigraph repair"):
+            graph.write_batches({"Person": ("append", people(graph, {"joe": 1}))})
+        assert content(graph, "main")["Person"] == before["Person"]
+        for confirm in (False, True):
+            (shown,) = graph.repair(confirm=confirm).tables
+            assert (shown.table, shown.needs, shown.commit) == ("node:Person", "force", None)
+        graph.repair(confirm=True, force=True)
+        added = {row[0] for row in content(graph, "main")["Person"]}
+        assert added == {"foreign", *(row[0] for row in before["Person"])}
+        graph.write_batches({"Person": ("append", people(graph, {"joe": 1}))})
+        assert graph.check().problems == () and graph.repair().tables == ()
 
 
 def times(scenario: Scenario, point: str) -> int:

@@ -78,7 +78,10 @@ def _show(output: Output, result: RepairResult) -> None:
         ready = sum(t.needs in wanted for t in result.tables)
         again = "--force --confirm" if result.forced else "--confirm"
         text = f"{counted(ready, 'table')} to publish"
-        output.result(text + (f"; run it again with {again} to do so" if ready else ""))
+        text += f"; run it again with {again} to do so" if ready else ""
+        if more := 0 if result.forced else sum(t.needs == "force" for t in result.tables):
+            text += f"\n{counted(more, 'table')} more with --force"
+        output.result(text)
         return
     for commit, branch in {t.commit: t.branch for t in result.tables if t.commit}.items():
         output.result(output.style(f"published in commit {commit} on {branch}", fg="green"))

@@ -11,8 +11,8 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.lock import LockTimes
 
 if TYPE_CHECKING:
-    from omnigraph.maintenance.backup_target import BackupInfo
-    from omnigraph.maintenance.restore import RestoreResult, VerifyResult
+    from omnigraph.maintenance.backup.restore import RestoreResult, VerifyResult
+    from omnigraph.maintenance.backup.target import BackupInfo
     from omnigraph.pipeline.engine import Progress
 
 
@@ -47,7 +47,7 @@ def restore(
         >>> restore("/backups/team", "team.omni").branches
         {'main': '01K9V3D7T5W0S8Q2B6M4XZ1RHC'}
     """
-    from omnigraph.maintenance.restore import restore as run
+    from omnigraph.maintenance.backup.restore import restore as run
 
     settings = settings or Settings.from_env()
     return run(
@@ -70,7 +70,7 @@ def list_backups(source: str | os.PathLike[str]) -> list[BackupInfo]:
         NotFound: There is none.
         StorageError: One of them is damaged; the message names the file.
     """
-    from omnigraph.maintenance.restore import list_backups as run
+    from omnigraph.maintenance.backup.restore import list_backups as run
 
     return run(Location.of(source))
 
@@ -92,6 +92,6 @@ def verify_backups(
     Raises:
         NotFound: There is no such backup.
     """
-    from omnigraph.maintenance.restore import verify_backups as run
+    from omnigraph.maintenance.backup.restore import verify_backups as run
 
     return run(Location.of(source), backup=backup, progress=progress)

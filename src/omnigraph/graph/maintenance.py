@@ -12,7 +12,7 @@ from omnigraph.graph.open_graph import OpenGraph
 from omnigraph.history.manifest import MAIN, Commit
 
 if TYPE_CHECKING:
-    from omnigraph.maintenance.backup import BackupResult
+    from omnigraph.maintenance.backup.take import BackupResult
     from omnigraph.maintenance.check import CheckResult
     from omnigraph.maintenance.cleanup import CleanupResult
     from omnigraph.maintenance.optimize import OptimizeResult
@@ -263,7 +263,7 @@ class Maintenance(OpenGraph):
             48122
         """
         from omnigraph import __version__
-        from omnigraph.maintenance.backup import backup
+        from omnigraph.maintenance.backup.take import backup
         from omnigraph.storage.location import Location
 
         return backup(

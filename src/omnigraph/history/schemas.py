@@ -11,12 +11,13 @@ they have the one that is called the origin.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 
 from msgspec import Struct
 
-from omnigraph.errors import StorageError
+from omnigraph.errors import OmnigraphError, StorageError
 from omnigraph.history.manifest import Commit, TableIdentity
 from omnigraph.language import Catalog
 from omnigraph.storage.location import Location
@@ -129,6 +130,40 @@ class Schemas:
             if stored is None or stored.data != content:
                 wrong.append(path)
         return wrong
+
+    def damage(self, hash: str) -> list[str]:
+        """What is wrong with what is stored under a hash, or with the origin, read anew."""
+        from omnigraph.language import compile_schema
+
+        try:
+            schema = self._read(hash) if hash else self._origin()
+        except StorageError as error:
+            return [error.message]
+        try:
+            is_same = compile_schema(schema.text).shape_hash == schema.catalog.shape_hash
+        except OmnigraphError:
+            is_same = False
+        if is_same:
+            return []
+        return [f"{self._location.child(_path(hash))} is damaged: its text is of another schema"]
+
+    def wrong_ids(self, hashes: Collection[str]) -> list[str]:
+        """What is wrong with the note of the ids that are given out to all of some schemas."""
+        next_ids = []
+        for hash in hashes:
+            with suppress(StorageError):
+                next_ids.append(self.catalog(hash).next_id)
+        # What a graph is created with is given out without a note.
+        first = max(next_ids) if len(set(next_ids)) > 1 else 0
+        noted, path = 0, _IDS
+        for path in self._objects.paths(_IDS)[-1:]:
+            stored = self._objects.read(path)
+            noted = int(stored.data) if stored is not None and stored.data.isdigit() else 0
+            if not noted:
+                return [f"{self._location.child(path)} is damaged: it has no number"]
+        if noted >= first:
+            return []
+        return [f"{self._location.child(path)} is missing or damaged: ids up to {first} are in use"]
 
     def _read(self, hash: str) -> Schema:
         path = _path(hash)

@@ -16,6 +16,7 @@ from omnigraph.compute.sql import element_literal, is_in, quoted
 from omnigraph.errors import OmnigraphError
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.language.types import STRING, ValueType
+from omnigraph.storage.segments import is_vector_kind
 from omnigraph.storage.snapshot import TableIndex
 from omnigraph.storage.table_ref import ROW_ID
 from omnigraph.storage.tables import TableSnapshot
@@ -23,6 +24,9 @@ from omnigraph.storage.tables import TableSnapshot
 #: So many different values are looked up, of a table of any size, and so many at a time.
 _VALUES = 1_000
 _TOGETHER = 250
+#: So many words are searched for, of the beginnings of texts.
+_WORDS = 100
+_BEGINNING = 200
 #: So many elements of lists.
 _ELEMENTS = 20
 
@@ -41,14 +45,15 @@ def index_problems(type: NodeType | EdgeType, table: TableSnapshot) -> Iterator[
 
 def _disagreement(table: TableSnapshot, index: TableIndex, type: ValueType) -> str | None:
     match index.kind:
-        case "btree" | "bitmap":
-            return _compared(table, index.column, type)
         case "label_list":
             return _lists_compared(table, index.column, type)
         case "full_text":
-            table.search(index.column, "word", columns=["id"], limit=1)
-        case _:
+            table.search(index.column, _words(table, index.column), columns=["id"], limit=1)
+        case kind if is_vector_kind(kind):
             _ask_for_nearest(table, index.column)
+        case _:
+            # Of another program's kinds, too, a filter is answered by what the index has.
+            return _compared(table, index.column, type)
     return None
 
 
@@ -99,6 +104,13 @@ def _sample(values: pa.Array) -> pa.Array:
         return values
     at = np.linspace(0, len(values) - 1, _VALUES).astype(np.int64)
     return values.take(pa.array(at))
+
+
+def _words(table: TableSnapshot, column: str) -> str:
+    """Some words of the texts, the first ones of the first rows."""
+    texts = table.read([column], f"{quoted(column)} is not null", _TOGETHER)[column].to_pylist()
+    words = dict.fromkeys(word for text in texts for word in text[:_BEGINNING].split()[:2])
+    return " ".join(list(words)[:_WORDS]) or "word"
 
 
 def _ask_for_nearest(table: TableSnapshot, column: str) -> None:

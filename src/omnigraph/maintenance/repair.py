@@ -34,7 +34,7 @@ from omnigraph.plain import Plain
 from omnigraph.storage.drift import COMPACTION, has_same_columns, has_same_rows, kind_of
 from omnigraph.storage.lock import EffectLock
 from omnigraph.storage.tables import TableVersion
-from omnigraph.writes.fencing import are_explained, how_to_drop
+from omnigraph.writes.fencing import are_explained, foreign_below, how_to_drop, is_undone
 from omnigraph.writes.options import CommitOptions
 from omnigraph.writes.sidecar import list_sidecars
 
@@ -217,7 +217,8 @@ def _looked_at(
     """What another program did to a table, and what can be done about it."""
     needs: Needs = "drop"
     reason = ""
-    if any(are_explained(repository, [version]) for version in above):
+    foreign = foreign_below(repository, above)
+    if foreign is None or (foreign < len(above) and not is_undone(above, foreign)):
         reason = "an interrupted write is among them, whose rows must not become visible"
     report = _report(repository, base, table, above, "drop", reason)
     if not reason:

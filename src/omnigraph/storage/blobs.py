@@ -30,6 +30,8 @@ ByteRange = tuple[int, int | None]
 
 #: What Lance's descriptors call a value that is stored elsewhere.
 _EXTERNAL = 3
+#: And those that share a file, or have one of their own.
+_IN_FILES = (1, 2)
 #: How many bytes of values are read at a time to tell them apart.
 _TOKEN_BYTES = 64 << 20
 _MARK = {b"ARROW:extension:name": b"lance.blob.v2", b"ARROW:extension:metadata": b""}
@@ -155,6 +157,20 @@ def open_blob(
 def blob_columns(snapshot: TableSnapshot) -> tuple[str, ...]:
     """Return the names of a table's blob columns."""
     return tuple(field.name for field in snapshot.schema if isinstance(field.type, BlobType))
+
+
+def blob_ends(descriptors: pa.Array) -> list[tuple[str, int]]:
+    """The files of large values, in the folder beside their data file, and where the last one ends.
+
+    Small values are in the data file itself; those elsewhere are in no file of the table.
+    """
+    kept = descriptors.drop_null()
+    ends = pc.add(kept.field("position"), kept.field("size"))
+    table = pa.table({"kind": kept.field("kind"), "id": kept.field("blob_id"), "end": ends})
+    table = table.filter(pc.is_in(table["kind"], pa.array(_IN_FILES, table["kind"].type)))
+    groups = table.group_by("id").aggregate([("end", "max")]).to_pylist()
+    # The name is the number in binary, its lowest digit first.
+    return [(f"{group['id']:032b}"[::-1] + ".blob", group["end_max"]) for group in groups]
 
 
 def read_rewritable(

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from msgspec import Struct, json
+from msgspec import MsgspecError, Struct, json
 
+from omnigraph.errors import StorageError
 from omnigraph.storage.objects import Objects
 
 _SUFFIX = ".json"
@@ -54,7 +55,11 @@ def branch_details(objects: Objects, path: str, name: str) -> dict[str, Any] | N
     stored = objects.read(branch_file(path, name)) if _NAME.fullmatch(name) else None
     if stored is None:
         return None
-    described = json.decode(stored.data, type=_Description)
+    try:
+        described = json.decode(stored.data, type=_Description)
+    except (MsgspecError, UnicodeDecodeError) as error:
+        address = objects.location.child(branch_file(path, name))
+        raise StorageError(f"{address} is damaged: {error}") from error
     return {
         "parent_branch": described.parent_branch,
         "parent_version": described.parent_version,

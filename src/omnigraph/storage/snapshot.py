@@ -564,6 +564,11 @@ def table_errors(ref: TableRef) -> Iterator[None]:
         raise StorageError(
             f"table {where}: {_reason(error)}", transient=isinstance(error, OSError)
         ) from error
+    except BaseException as error:
+        # Lance panics over some files that are damaged.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise StorageError(f"table {ref.folder}: a file is damaged: {error}") from None
 
 
 def _reason(error: Exception) -> str:

@@ -6,6 +6,7 @@ its top-level fields are read here; their numbers are part of the format and do 
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ from omnigraph.storage.table_ref import TableRef
 
 if TYPE_CHECKING:
     from lance import LanceDataset
+
+    from omnigraph.storage.objects import Objects
 
 #: Lance names the file of a version by what is left to this number.
 _LAST_VERSION = 2**64 - 1
@@ -59,6 +62,16 @@ def newest_stamp(location: Location, path: str) -> Stamp | None:
     if len(name) != len(_name(1)):
         return None
     return stamp(f"{folder}/{name}", _LAST_VERSION - int(name.removesuffix(".manifest")))
+
+
+def noted_version(objects: Objects, ref: TableRef) -> int | None:
+    """The newest version as Lance has noted it beside the versions; None when it has not."""
+    stored = objects.read(f"{ref.folder}/_versions/latest_version_hint.json")
+    try:
+        return None if stored is None else int(json.loads(stored.data)["version"])
+    except (ValueError, KeyError, TypeError):
+        # Lance does not depend on it.
+        return None
 
 
 def version_path(ref: TableRef, version: int) -> str:

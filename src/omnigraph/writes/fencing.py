@@ -58,6 +58,43 @@ def are_explained(
     )
 
 
+def foreign_below(
+    repository: Repository,
+    versions: Sequence[TableVersion],
+    own: Collection[str] = (),
+    restore: str | None = None,
+) -> int | None:
+    """How many of some versions another program made, if interrupted writes made those after them.
+
+    Args:
+        repository: The graph.
+        versions: Versions that nobody has published, oldest first.
+        own: See `are_explained`.
+        restore: The beginning of the ids of restores that count as explained, too.
+
+    Returns:
+        None when another program wrote on top of an interrupted write.
+    """
+    explained = [
+        (restore is not None and str(version.transaction_id).startswith(f"{restore}-"))
+        or are_explained(repository, [version], own)
+        for version in versions
+    ]
+    foreign = explained.index(True) if True in explained else len(explained)
+    return foreign if all(explained[foreign:]) else None
+
+
+def is_undone(versions: Sequence[TableVersion], foreign: int) -> bool:
+    """True when the last of some versions is a restore of the last one that another program made.
+
+    Args:
+        versions: Versions that nobody has published, oldest first.
+        foreign: How many of them another program made; see `foreign_below`.
+    """
+    target = versions[foreign - 1].version
+    return str(versions[-1].transaction_id).endswith(f".restore-{target}")
+
+
 def _is_interrupted(repository: Repository, transaction: str | None) -> bool:
     operation = (transaction or "").partition(".")[0]
     if not is_ulid(operation):
@@ -89,18 +126,20 @@ def put_back(
     Returns:
         The version to publish, or None when there is a commit of somebody else.
     """
-    # The version tells a restore from one that another recovery had planned earlier.
-    planned = f"{restore}-{version}"
     for _ in range(_ATTEMPTS):
         lock.check()
         above = repository.tables.versions_after(ref, version)
-        if not are_explained(repository, above, (*own, planned)):
+        foreign = foreign_below(repository, above, own, restore)
+        if foreign is None:
             return None
-        if above and above[-1].transaction_id == planned:
-            return above[-1].version
-        if not above and not fence:
-            return version
-        staged = repository.tables.stage_restore(ref, version)
+        # What another program wrote stays on top: nothing of it is published, or undone.
+        target = above[foreign - 1].version if foreign else version
+        # The version tells a restore from one that another recovery had planned earlier.
+        planned = f"{restore}-{target}"
+        head = above[-1].version if above else version
+        if (head == target and not fence) or (above and above[-1].transaction_id == planned):
+            return None if foreign else head
+        staged = repository.tables.stage_restore(ref, target)
         lock.check()
         failpoints.hit("recovery.table_restoring")
         try:

@@ -25,7 +25,7 @@ from omnigraph.history.repository import Repository
 from omnigraph.storage.lock import EffectLock
 from omnigraph.writes.audit import Recovery, record
 from omnigraph.writes.fencing import (
-    are_explained,
+    foreign_below,
     how_to_drop,
     publish,
     put_back,
@@ -194,8 +194,10 @@ def _has_moved(
     elif table.fork_of is None or table.branch not in repository.tables.branches(table.path):
         return False
     above = repository.tables.versions_after(table.ref, version)
-    if are_explained(repository, above, _transactions(steps)):
-        return bool(above)
+    foreign = foreign_below(repository, above, _transactions(steps), table.restore_id)
+    if foreign is not None:
+        # What another program wrote before stays, unpublished, for somebody to look at.
+        return len(above) > foreign
     raise RecoveryRequired(
         f"{table.key} moved from version {version} to {above[-1].version} in a way that the"
         f" interrupted write {sidecar.operation_id} does not explain: another program wrote to"

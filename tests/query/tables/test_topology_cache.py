@@ -23,8 +23,8 @@ edge LivesIn: Person -> City
 """
 
 
-def source(graph: Graph, caches: Caches) -> Source:
-    snapshot = graph.snapshot()
+def source(graph: Graph, caches: Caches, commit: str | None = None) -> Source:
+    snapshot = graph.snapshot(commit=commit)
     return Source(graph._repository, snapshot._state, caches)
 
 
@@ -124,6 +124,20 @@ def test_a_patched_shape_is_what_building_it_gives(
         same_shape(patched, source(graph, Caches(CacheBudget())).topology("Knows"))
     # The other builds were those to compare with.
     assert builds - 30 < 10
+
+
+def test_a_shape_of_an_earlier_commit_has_the_edges_that_were_deleted_since(
+    tmp_path: Path,
+) -> None:
+    graph = init(tmp_path / "g", SCHEMA)
+    changes = Changes(graph, random.Random(5))
+    for _ in range(12):
+        changes.one()
+    commits = [commit.id for commit in graph.commits()][:-1]
+    caches = Caches(CacheBudget())
+    for commit in (commits[0], commits[-1], *random.Random(5).sample(commits, 8)):
+        there = source(graph, caches, commit).topology("Knows")
+        same_shape(there, source(graph, Caches(CacheBudget()), commit).topology("Knows"))
 
 
 @pytest.mark.parametrize("narrow", [0, 12, 40])

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct, ValidationError
 
-from omnigraph.compute.arrays import as_numpy
+from omnigraph.compute.arrays import as_arrow, as_numpy
 from omnigraph.compute.threads import in_threads, processors
 from omnigraph.errors import StorageError
 from omnigraph.query.budget import run_long
@@ -375,13 +375,20 @@ def patched(before: EdgeVersions, topology: Topology, now: EdgeTables) -> Topolo
         sizes = (_size(topology.out, ends[0]), _size(topology.into, ends[1]))
         return topology.patched(np.zeros(0, np.int64), *ends, sizes)
     removed = np.zeros(0, np.int64)
-    if touched:
-        was = _row_ids(older, [old[name].id for name in touched])
-        still = _row_ids(newer, [new[name].id for name in touched if name in new])
-        removed = np.setdiff1d(was, still, assume_unique=True)
-        if len(removed) > most:
-            return None
     rows = newer.read(["src", "dst"], places=True, fragments=[f.id for f in added])
+    if touched:
+        shared = [new[name].id for name in touched if name in new]
+        was = _row_ids(older, [old[name].id for name in touched])
+        still = _row_ids(newer, shared)
+        removed = np.setdiff1d(was, still, assume_unique=True)
+        # An earlier version has edges that were deleted since.
+        restored = np.setdiff1d(still, was, assume_unique=True)
+        if len(removed) + len(restored) > most:
+            return None
+        if len(restored):
+            kept = newer.read(["src", "dst"], places=True, fragments=shared)
+            is_restored = np.isin(as_numpy(kept[ROW_ID]).astype(np.int64), restored)
+            rows = pa.concat_tables([rows, kept.filter(as_arrow(is_restored))])
     return _with_edges(topology, now, rows, removed)
 
 

@@ -23,7 +23,8 @@ from omnigraph.history.repository import RESTORE_CLAIM, refuse_file
 from omnigraph.history.schemas import FOLDER as SCHEMAS
 from omnigraph.history.schemas import SCHEMA_STATE
 from omnigraph.history.store import History
-from omnigraph.maintenance.backup_target import (
+from omnigraph.maintenance.backup.copies import Copies, Damaged
+from omnigraph.maintenance.backup.target import (
     FILES,
     BackedUpFile,
     BackupInfo,
@@ -32,7 +33,6 @@ from omnigraph.maintenance.backup_target import (
     check_apart,
     info_of,
 )
-from omnigraph.maintenance.file_copies import Copies, Damaged
 from omnigraph.plain import Plain
 from omnigraph.storage.links import refuse_links
 from omnigraph.storage.location import Location

@@ -23,7 +23,7 @@ from omnigraph.compute.ulids import is_ulid
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, StorageError, UpgradeRequired, UsageError
 from omnigraph.history.branch_state import MANIFEST
-from omnigraph.maintenance.backup_state import SCHEMA_FILES
+from omnigraph.maintenance.backup.moment import SCHEMA_FILES
 from omnigraph.plain import Plain
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects

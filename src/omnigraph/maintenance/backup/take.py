@@ -1,6 +1,6 @@
 """Backing up a graph, while others write to it.
 
-A moment of the graph is taken (`backup_state`), and the files that it refers to are copied: first
+A moment of the graph is taken (`moment`), and the files that it refers to are copied: first
 those of the manifest, whose old versions go soon, then those of tables. A file that is gone when
 its turn comes, because somebody has cleaned up, means that another moment is taken; what is copied
 by then stays. The backup before it in the target says what need not even be looked at.
@@ -20,10 +20,12 @@ from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import NotFound, OmnigraphError, StorageError, UsageError
 from omnigraph.history.branch_state import MANIFEST
 from omnigraph.history.manifest import GRAPH_KEY, MAIN
+from omnigraph.history.removed import Range, removed_versions
 from omnigraph.history.repository import Repository
 from omnigraph.history.revisions import find_commit
-from omnigraph.maintenance.backup_state import Moment, manifest_versions, moment_of, table_versions
-from omnigraph.maintenance.backup_target import (
+from omnigraph.maintenance.backup.copies import Copies
+from omnigraph.maintenance.backup.moment import Moment, manifest_versions, moment_of, table_versions
+from omnigraph.maintenance.backup.target import (
     BACKUPS,
     FILES,
     FORMAT,
@@ -34,7 +36,6 @@ from omnigraph.maintenance.backup_target import (
     check_apart,
     is_unique,
 )
-from omnigraph.maintenance.file_copies import Copies
 from omnigraph.plain import Plain
 from omnigraph.storage.branch_files import branch_file
 from omnigraph.storage.leftovers import UNFINISHED
@@ -158,6 +159,8 @@ class _Backup:
         self._copied: dict[str, int] = {}
         self._warnings: list[str] = []
         self._before: _Before | None = None
+        #: By the folder of a table, or of a fork, which versions cleanups have removed.
+        self._removed: Mapping[str, Sequence[Range]] = {}
 
     def run(self, since: str | None) -> BackupResult:
         self._before = self._chosen_before(since)
@@ -227,6 +230,7 @@ class _Backup:
         files: list[StoredFile] = []
         paths: list[str] = []
         with _moving():
+            self._removed = removed_versions(self._repository.history)
             for path, newest in sorted(table_versions(self._repository, taken.moment).items()):
                 taken.tables[path] = {fork or "": version for fork, version in newest.items()}
                 known = self._known(path, newest)
@@ -258,7 +262,19 @@ class _Backup:
             listed = self._before.files.get(file)
             if version > newest[fork] or listed is None or not self._is_same(listed):
                 return {}
+            if self._has_removed(TableRef(path, fork)):
+                return {}
         return known
+
+    def _has_removed(self, ref: TableRef) -> bool:
+        """True when the backup before has versions that a cleanup has removed since."""
+        assert self._before is not None
+        ranges = self._removed.get(ref.folder, ())
+        return any(
+            version_path(ref, version) in self._before.files
+            for first, last in ranges
+            for version in range(first, last + 1)
+        )
 
     def _is_same(self, file: BackedUpFile) -> bool:
         stored = self._source.read(file.path)
@@ -299,7 +315,10 @@ class _Backup:
                 if (place := version_path(TableRef(path, fork), number)) not in paths:
                     missing.add(place.removeprefix(f"{path}/"))
         if missing:
-            raise NotFound(f"{path}/{min(missing)} is missing, which the graph refers to")
+            raise NotFound(
+                f"{path}/{min(missing)} is missing, which the graph refers to; `omnigraph check`"
+                " says who needs it"
+            )
         return files
 
     # --- copying ---
