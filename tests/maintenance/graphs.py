@@ -9,6 +9,7 @@ from typing import Any
 
 from omnigraph import failpoints
 from omnigraph.graph import Graph, init, open
+from omnigraph.history import packing
 from omnigraph.maintenance import cleanup
 from omnigraph.storage.tables import TableSnapshot
 
@@ -74,6 +75,13 @@ def clean_with(place: str, point: str, skip: int) -> None:
     cleanup._PORTION = 5
     with open(place) as graph, failpoints.active(point, "kill", skip=skip):
         graph.cleanup(keep=2, grace=timedelta(0), confirm=True)
+
+
+def trim_with(place: str, point: str, skip: int) -> None:
+    """What a child does: make the manifest small, and die on the way."""
+    packing._LEAST = 4
+    with open(place) as graph, failpoints.active(point, "kill", skip=skip):
+        graph.cleanup(keep=3, grace=timedelta(0), confirm=True)
 
 
 def repair_with(place: str, point: str) -> None:

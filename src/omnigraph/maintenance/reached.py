@@ -13,6 +13,7 @@ from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import MAIN, Commit, PublishedTable
 from omnigraph.history.names import is_internal
 from omnigraph.history.repository import Repository
+from omnigraph.history.store import History
 from omnigraph.storage.table_ref import TableRef
 
 
@@ -31,9 +32,8 @@ class ReachedTable:
     named: dict[TableRef, set[int]] = field(default_factory=lambda: defaultdict(set))
 
 
-def branch_states(repository: Repository) -> list[BranchState]:
+def branch_states(history: History) -> list[BranchState]:
     """All branches as they are now, main first."""
-    history = repository.history
     states = []
     for name in (MAIN, *(b for b in history.branch_names() if not is_internal(b))):
         # One that is deleted meanwhile is left out.
@@ -46,7 +46,7 @@ def readable_commits(repository: Repository) -> list[Commit]:
     """All commits that branches have, and those of deleted ones that can still be read."""
     history = repository.history
     commits = {commit.id: commit for commit in archived_commits(history)}
-    for state in branch_states(repository):
+    for state in branch_states(history):
         with suppress(NotFound):
             commits |= {commit.id: commit for commit in history.commits(state.name)}
     return list(commits.values())
@@ -55,7 +55,7 @@ def readable_commits(repository: Repository) -> list[Commit]:
 def readable_versions(repository: Repository) -> Mapping[str, ReachedTable]:
     """The versions that can be read, by the path of their table."""
     history = repository.history
-    states = branch_states(repository)
+    states = branch_states(history)
     known = {t.identity: t for state in states for t in state.state.tables.values()}
     reached: dict[str, ReachedTable] = {}
 

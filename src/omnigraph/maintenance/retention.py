@@ -18,6 +18,7 @@ from omnigraph.history.archive import archived_commits
 from omnigraph.history.branch_state import ARCHIVE, BranchState
 from omnigraph.history.manifest import MAIN, Commit, TableIdentity
 from omnigraph.history.repository import Repository
+from omnigraph.history.schemas import Schemas
 from omnigraph.maintenance.reached import branch_states
 
 #: By table the version and the fork of it.
@@ -56,7 +57,7 @@ def kept_versions(repository: Repository, retention: Retention) -> Kept:
     chains: list[list[Commit]] = []
     versions: dict[tuple[TableIdentity, str | None], set[int]] = {}
     kept = set(history.present().state.tags.values())
-    for state in branch_states(repository):
+    for state in branch_states(history):
         for identity, table in state.state.tables.items():
             versions.setdefault((identity, table.branch), set()).add(table.version)
         with suppress(NotFound):
@@ -72,7 +73,7 @@ def kept_versions(repository: Repository, retention: Retention) -> Kept:
     lineage = history.lineage(ARCHIVE)
     chains += [list(lineage.chain(id)) for id in archived.keys() - parents]
     for chain in chains:
-        _add_states(versions, chain, kept)
+        _add_states(versions, chain, kept, history.schemas)
     known = {commit.id for chain in chains for commit in chain}
     return Kept(versions, frozenset(known - kept))
 
@@ -118,6 +119,7 @@ def _add_states(
     versions: dict[tuple[TableIdentity, str | None], set[int]],
     chain: Iterable[Commit],
     kept: Collection[str],
+    schemas: Schemas,
 ) -> None:
     """Add the versions of all tables at those commits of a chain that stay."""
     state: _Versions = {}
@@ -125,5 +127,8 @@ def _add_states(
         changes = {i: (change[0], change[1]) for i, change in commit.changes.items()}
         state |= changes
         if commit.id in kept:
+            # Others were dropped before.
+            tables = schemas.tables(commit.schema)
             for identity, (version, fork) in state.items():
-                versions.setdefault((identity, fork), set()).add(version)
+                if identity in tables:
+                    versions.setdefault((identity, fork), set()).add(version)

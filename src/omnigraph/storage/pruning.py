@@ -35,6 +35,11 @@ def drop_versions(objects: Objects, ref: TableRef, dataset: LanceDataset, keep: 
         dataset: Its newest version.
         keep: How many of the newest stay.
     """
+    objects.delete_all([f"{ref.folder}/{path}" for path in droppable(ref, dataset, keep)])
+
+
+def droppable(ref: TableRef, dataset: LanceDataset, keep: int) -> list[str]:
+    """What `drop_versions` removes, below the folder of the table or branch; versions first."""
     files = pa.Table.from_batches(list(tracked_files(dataset)))
     own = ref.folder.removeprefix(ref.path)
     bases = [
@@ -49,8 +54,7 @@ def drop_versions(objects: Objects, ref: TableRef, dataset: LanceDataset, keep: 
     needed = set(files["path"].filter(stays).to_pylist())
     dropped = set(files["path"].filter(pc.invert(stays)).to_pylist())
     # The versions go first: what they refer to is of no use without them.
-    doomed = sorted(dropped - needed, key=lambda path: (not path.startswith(_VERSIONS), path))
-    objects.delete_all([f"{ref.folder}/{path}" for path in doomed])
+    return sorted(dropped - needed, key=lambda path: (not path.startswith(_VERSIONS), path))
 
 
 @dataclass(frozen=True, slots=True)
