@@ -17,7 +17,7 @@ from omnigraph.history.manifest import PACKED_FILTER, Commit
 from omnigraph.history.packing import unpacked
 from tests.crash.children import KILLED, run_child
 from tests.crash.scenarios import once
-from tests.maintenance.graphs import INSERT, add, one_by_one, rows, trim_with
+from tests.maintenance.graphs import INSERT, add, drop_with, one_by_one, rows, trim_with
 
 NOW = timedelta(0)
 
@@ -210,6 +210,31 @@ def test_a_type_that_was_dropped_goes_when_no_commit_that_stays_has_it(graph: Gr
     with open(graph.location) as reader:
         assert reader.check().problems == ()
         assert reader.cleanup(keep=3, grace=NOW, leftovers_older_than=NOW).places == ()
+
+
+def test_killed_while_the_table_of_a_dropped_type_goes_the_next_one_goes_on(
+    graph: Graph,
+) -> None:
+    (city,) = [table for table in graph.snapshot().tables if table.name == "City"]
+    folder = Path(graph.location) / city.path
+    with_city = graph.snapshot().commit
+    graph.branches.delete("draft")
+    text = graph.schema.show().text.replace("node City { name: String @key }", "")
+    graph.schema.apply(text)
+    for number in range(3):
+        add(graph, f"h{number}", number)
+    before = rows(graph)
+    graph.close()
+    assert run_child(drop_with, graph.location, str(folder)) == KILLED
+    assert any(folder.rglob("*"))
+    with open(graph.location) as graph:
+        assert rows(graph) == before
+        with pytest.raises(NotFound, match="was cleaned up"):
+            graph.at(with_city)
+        assert graph.check().problems == ()
+        clean(graph, leftovers_older_than=NOW)
+        assert not folder.exists()
+        assert graph.check().problems == ()
 
 
 def test_the_table_of_a_killed_change_of_the_schema_is_a_leftover(graph: Graph) -> None:

@@ -168,7 +168,10 @@ def cleanup(
         spared = time.time() - _until(repository.objects, grace.total_seconds())
         grace = max(grace, dt.timedelta(seconds=spared))
         retention = Retention(keep, older_than, grace, () if confirm else doomed)
-    unreadable = kept_versions(repository, retention).removed if retention else frozenset()
+    unreadable = lost = frozenset[str]()
+    if retention is not None:
+        kept = kept_versions(repository, retention)
+        unreadable, lost = kept.removed, kept.lost
     noted: list[Mapping[str, Collection[int]]] = []
     for name, place in _places(repository, doomed):
         removed: list[Leftover] = []
@@ -194,7 +197,7 @@ def cleanup(
         if removed or old.versions or old.files:
             done.append(_cleaned(name, removed, old))
     branches = tuple(sorted(map(branch_of_fork, doomed)))
-    return CleanupResult(confirm, tuple(done), errors, younger, branches, len(unreadable))
+    return CleanupResult(confirm, tuple(done), errors, younger, branches, len(lost))
 
 
 @dataclass(frozen=True, slots=True)
