@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import lance
 import pytest
 
 from omnigraph import failpoints
@@ -16,7 +17,7 @@ from omnigraph.maintenance import cleanup
 from tests.crash.children import KILLED, run_child
 from tests.crash.scenarios import once
 from tests.leftover_files import listing
-from tests.maintenance.graphs import add, clean_with, one_by_one, rows
+from tests.maintenance.graphs import add, clean_with, folder_of, one_by_one, rows
 
 NOW = timedelta(0)
 BRANCHES = ("main", "draft", "deep")
@@ -188,6 +189,16 @@ def test_a_table_that_fails_does_not_stop_the_others(graph: Graph) -> None:
         result = graph.cleanup(keep=2, grace=NOW, confirm=True)
     assert list(result.errors) == ["edge:Knows"]
     assert next(place for place in result.places if place.place == "node:Person").versions
+
+
+def test_what_another_program_has_done_can_be_repaired_afterwards(graph: Graph) -> None:
+    raw = lance.dataset(str(folder_of(graph, "Person")))
+    raw.optimize.compact_files()
+    raw.create_scalar_index("age", "BTREE", name="age_btree", replace=True)
+    (before,) = graph.repair().tables
+    graph.cleanup(keep=1, grace=NOW, leftovers_older_than=NOW, confirm=True)
+    with open(graph.location) as graph:
+        assert [table.to_dict() for table in graph.repair().tables] == [before.to_dict()]
 
 
 def test_nonsense_is_refused(graph: Graph) -> None:

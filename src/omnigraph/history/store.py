@@ -42,8 +42,10 @@ from omnigraph.history.touched import Touched
 #: versions; and how many versions it keeps. Whoever makes the version does it, whatever it knows.
 _PRUNE_EVERY = 64
 _KEEP_VERSIONS = 64
-#: How many a cleanup of old versions keeps: a slow reader of the manifest starts again.
+#: How many a cleanup of old versions keeps: a slow reader of the manifest starts again. In a bucket
+#: one of them is what keeps out a publisher that was paused.
 _TRIMMED_VERSIONS = 1
+_TRIMMED_IN_BUCKET = 2
 #: How often rows are written anew that others have changed meanwhile.
 _REWRITES = 4
 #: So many rows are dropped from the archive at a time.
@@ -218,12 +220,13 @@ class History(CommitReader):
             holding: Takes the effect lock, for a moment.
             unreadable: The commits to pack; nobody can read the rows of tables there.
         """
+        keep = _TRIMMED_VERSIONS if self.location.is_local else _TRIMMED_IN_BUCKET
         is_new = self._rewrite(branch, holding, unreadable, only_small=False)
         with holding():
             base = self.read(branch)
-            if not (is_new or self._ledger.has_old_versions(base.ledger, _TRIMMED_VERSIONS)):
+            if not (is_new or self._ledger.has_old_versions(base.ledger, keep)):
                 return
-            pruned = self._ledger.prune(base.ledger, obsolete_filter(base.state), _TRIMMED_VERSIONS)
+            pruned = self._ledger.prune(base.ledger, obsolete_filter(base.state), keep)
             if pruned is not None and pruned.version == base.ledger.version + 1:
                 self._extend_lineage(base, (), pruned.version)
 

@@ -113,10 +113,13 @@ class VersionPruner:
         files = self._files[ref]
         stay = {self._heads[ref], *needed.get(ref, ())}
         stay |= {f["parent_version"] for f in forks.values() if f["parent_branch"] == ref.branch}
+        # What is above all that are needed was not published: another program may have made it.
+        newest = max(needed.get(ref, stay), default=self._heads[ref])
         versions = []
         for version in files["version"].unique().to_pylist():
             file = self._listed.get(version_path(ref, version))
-            if version not in stay and file is not None and file.modified <= until:
+            is_old = version < newest and file is not None and file.modified <= until
+            if is_old and version not in stay:
                 versions.append(version)
         if not versions:
             return None
