@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -232,9 +233,31 @@ def test_killed_while_the_table_of_a_dropped_type_goes_the_next_one_goes_on(
         with pytest.raises(NotFound, match="was cleaned up"):
             graph.at(with_city)
         assert graph.check().problems == ()
-        clean(graph, leftovers_older_than=NOW)
+        left = graph.cleanup(leftovers_older_than=NOW)
+        assert not left.errors and left.files == sum(p.is_file() for p in folder.rglob("*"))
+        clean(graph)
         assert not folder.exists()
         assert graph.check().problems == ()
+
+
+def test_a_preview_beside_writers_does_not_fail(graph: Graph) -> None:
+    done = threading.Event()
+
+    def write() -> None:
+        with open(graph.location) as other:
+            number = 0
+            while not done.is_set():
+                add(other, f"w{number}", number)
+                number += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(3):
+            assert graph.cleanup(keep=3, grace=NOW).errors == {}
+    finally:
+        done.set()
+        writer.join()
 
 
 def test_the_table_of_a_killed_change_of_the_schema_is_a_leftover(graph: Graph) -> None:

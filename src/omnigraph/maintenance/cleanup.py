@@ -173,7 +173,7 @@ def cleanup(
         kept = kept_versions(repository, retention)
         unreadable, lost = kept.removed, kept.lost
     noted: list[Mapping[str, Collection[int]]] = []
-    for name, place in _places(repository, doomed):
+    for name, place in _places(repository, doomed, retention):
         removed: list[Leftover] = []
         old = _NONE
         young: list[Leftover] = []
@@ -417,16 +417,18 @@ def _moment(name: str, files: Sequence[StoredFile]) -> float:
 # --- where to look ---
 
 
-def _places(repository: Repository, doomed: Sequence[str]) -> Iterator[tuple[str, _Place]]:
+def _places(
+    repository: Repository, doomed: Sequence[str], retention: Retention | None
+) -> Iterator[tuple[str, _Place]]:
     states = branch_states(repository.history)
     tables = {table.path: table for state in states for table in state.state.tables.values()}
     for table in sorted(tables.values(), key=lambda t: (t.key.startswith("edge:"), t.key)):
         yield table.key, _TablePlace(repository, table.path, table.identity, doomed)
     for dropped in dropped_tables(repository):
-        if dropped.is_known:
+        if dropped.is_known and (dropped.has_versions or retention is not None):
             yield dropped.name, _TablePlace(repository, dropped.path, dropped.identity, doomed)
         else:
-            yield dropped.name, _UnknownTable(repository, dropped.path)
+            yield dropped.name, _TableRemains(repository, dropped.path)
     yield "manifest", _TablePlace(repository, MANIFEST)
     if repository.tables.exists(RECOVERIES):
         yield "recoveries", _TablePlace(repository, RECOVERIES)
@@ -512,17 +514,21 @@ class _LoosePlace:
         return list(leftovers)
 
 
-class _UnknownTable(_LoosePlace):
-    """A table that no commit has: that of a change of the schema which was killed."""
+class _TableRemains(_LoosePlace):
+    """What a killed change of the schema, or a killed cleanup, has left of a table."""
 
     def __init__(self, repository: Repository, path: str) -> None:
         super().__init__(repository, self._files)
         self._path = path
 
     def remove(self, leftovers: Sequence[Leftover], lock: EffectLock) -> list[Leftover]:
-        # Another one may have been about to be published.
-        unknown = {table.path for table in dropped_tables(self._repository) if not table.is_known}
-        return super().remove(leftovers if self._path in unknown else [], lock)
+        # It may have been about to be published.
+        remains = {
+            table.path
+            for table in dropped_tables(self._repository)
+            if not (table.is_known and table.has_versions)
+        }
+        return super().remove(leftovers if self._path in remains else [], lock)
 
     def _files(self, repository: Repository) -> list[Leftover]:
         return [Leftover(self._path, tuple(repository.objects.files(self._path)))]

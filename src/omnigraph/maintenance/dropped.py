@@ -24,34 +24,37 @@ class DroppedTable:
         path: Where it is.
         identity: Which one it is.
         is_known: True when a commit has it. Otherwise a change of the schema was killed.
+        has_versions: True when there is something to read. Otherwise a cleanup was killed.
     """
 
     name: str
     path: str
     identity: TableIdentity
     is_known: bool
+    has_versions: bool
 
 
 def dropped_tables(repository: Repository) -> list[DroppedTable]:
     """The tables that are there, and that no branch has now."""
-    paths = {
-        "/".join(file.path.split("/")[:2])
-        for folder in ("nodes", "edges")
-        for file in repository.objects.files(folder)
-    }
+    files: dict[str, list[StoredFile]] = {}
+    for folder in ("nodes", "edges"):
+        for file in repository.objects.files(folder):
+            files.setdefault("/".join(file.path.split("/")[:2]), []).append(file)
     # In this order: what is published meanwhile is not one of them.
     live = {
         table.path
         for state in branch_states(repository.history)
         for table in state.state.tables.values()
     }
-    left = {path: match for path in sorted(paths - live) if (match := _FOLDER.fullmatch(path))}
+    gone = sorted(files.keys() - live)
+    left = {path: match for path in gone if (match := _FOLDER.fullmatch(path))}
     names = _names(repository) if left else {}
     tables = []
     for path, match in left.items():
         identity = TableIdentity(int(match["type"], 16), int(match["incarnation"], 16))
         name = names.get(identity, f"{match['kind']}:{match['type']}")
-        tables.append(DroppedTable(f"{name} (dropped)", path, identity, identity in names))
+        is_known, has_versions = identity in names, bool(versions_in(files[path]))
+        tables.append(DroppedTable(f"{name} (dropped)", path, identity, is_known, has_versions))
     return tables
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 
-from omnigraph.errors import NotFound
+from omnigraph.errors import NotFound, StorageError
 from omnigraph.history.archive import drop_deleted
 from omnigraph.history.branch_state import MANIFEST
 from omnigraph.history.removed import note_removed
@@ -20,6 +20,9 @@ from omnigraph.history.store import History
 from omnigraph.maintenance.reached import branch_states
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects, StoredFile
+
+#: How often the manifest is copied that others change meanwhile.
+_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,22 @@ def trimmed_copy(
         removed: By table, the versions that go, by the folders of the table and of its forks.
         unreadable: The commits that cannot be read then.
     """
+    for attempt in range(_ATTEMPTS):
+        try:
+            return _trimmed_copy(repository, doomed, removed, unreadable)
+        except (NotFound, StorageError):
+            # Publishers drop old versions while it is copied.
+            if attempt + 1 == _ATTEMPTS:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _trimmed_copy(
+    repository: Repository,
+    doomed: Collection[str],
+    removed: Sequence[Mapping[str, Collection[int]]],
+    unreadable: Collection[str],
+) -> Trimmed:
     before = repository.objects.files(MANIFEST)
     with tempfile.TemporaryDirectory(prefix="omnigraph-") as folder:
         objects = Objects.at(Location(folder))

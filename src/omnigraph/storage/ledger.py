@@ -419,6 +419,8 @@ class Ledger:
                 committed = LanceDataset.commit(dataset, transaction, max_retries=0)
             except CommitConflictError as error:
                 raise _overtaken() from error
+        if base.place is None or fragment_of(base.place) in rewrite.sources:
+            return self._as_version(base.branch, committed, base.head)
         return self._as_version(base.branch, committed, base.head, base.place, base.tail)
 
     # --- branches ---
