@@ -4,7 +4,8 @@ A graph gets its rows one commit at a time; the peer is a graph that loads the s
 After `optimize`, scans and queries take as long in both, also when nothing is cached; a reader that
 was there before goes on. After `cleanup` with ten commits to keep, the folder has at most twice the
 bytes. Beside `optimize`, a process that writes does not wait for the lock any longer than the
-slowest of its commits takes without. With `--quick` there are fewer commits.
+slowest of its commits takes without. With `--quick` there are fewer commits, and no limit of bytes:
+what every graph needs counts for more then.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ edge Knows: Person -> Person
 """
 COMMITS, QUICK = 5_000, 500
 KEPT = 10
-#: How long the writer is alone.
-SECONDS = 5
+#: How long the writer is alone, and how often it is beside `optimize`.
+SECONDS, TIMES = 5, 5
 INSERT = """query q($n: String, $a: I32, $t: String, $o: String) {
   insert Person { name: $n, age: $a, text: $t }
   insert Knows { from: $n, to: $o }
@@ -81,7 +82,7 @@ def _measure(folder: Path, commits: int) -> Iterator[bool]:
         if before.count("Person") != commits or seen["n"].to_pylist() != [commits]:
             raise AssertionError("a reader that was there before `optimize` reads something else")
     yield from _queries(small, fresh)
-    yield from _bytes_left(small, fresh)
+    yield from _bytes_left(small, fresh, 2 if commits == COMMITS else None)
     yield from _writer_beside(busy, commits)
 
 
@@ -124,7 +125,7 @@ def _warm(place: Path, text: str) -> float:
 # --- bytes ---
 
 
-def _bytes_left(small: Path, fresh: Path) -> Iterator[bool]:
+def _bytes_left(small: Path, fresh: Path, limit: int | None) -> Iterator[bool]:
     spans: dict[str, Any] = {"grace": timedelta(0), "leftovers_older_than": timedelta(0)}
     with open_graph(small) as graph:
         kept = [commit.id for commit in graph.commits(limit=KEPT)]
@@ -142,8 +143,8 @@ def _bytes_left(small: Path, fresh: Path) -> Iterator[bool]:
             raise AssertionError("the graph is not sound after the cleanup")
     ratio = left / _bytes(fresh)
     emit_amount("maintenance", "bytes before, of loaded at once", was / _bytes(fresh), "x")
-    emit_amount("maintenance", "bytes after cleanup, of loaded at once", ratio, "x", limit=2)
-    yield ratio <= 2
+    emit_amount("maintenance", "bytes after cleanup, of loaded at once", ratio, "x", limit=limit)
+    yield limit is None or ratio <= limit
 
 
 def _same(what: str, told: object, real: object) -> bool:
@@ -168,7 +169,8 @@ def _writer_beside(place: Path, commits: int) -> Iterator[bool]:
     with _writer(place, commits + 1_000_000) as written, open_graph(place) as graph:
         time.sleep(1)
         first = time.time()
-        graph.optimize()
+        for _ in range(TIMES):
+            graph.optimize()
         last = time.time()
     beside = [each for each in written if first <= each["at"] <= last]
     slowest = max(each["took"] for each in alone)
