@@ -47,6 +47,8 @@ POINTS: dict[str, str] = {
     "optimize.rewritten": "optimize: the new fragments are written, nothing is staged",
     "optimize.indexed": "optimize: after each table whose indexes are built; nothing is staged",
     "optimize.committed": "optimize: the tables are compact, the manifest is not",
+    "manifest.rewritten": "optimize, cleanup: the manifest's rows are written anew, not replaced",
+    "manifest.replaced": "optimize, cleanup: the manifest has them; the lock is still held",
     "repair.checked": "repair: what can be published is known, the lock is not taken",
     "repair.publishing": "repair: before each branch's commit, which names the versions",
     "repair.published": "repair: after each branch's commit",

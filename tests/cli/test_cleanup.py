@@ -116,3 +116,16 @@ def test_sizes():
     assert [size(n) for n in (0, 1023, 1024, 1536, 5 << 20, 3 << 40, 5000 << 40)] == [
         "0 B", "1023 B", "1.0 KiB", "1.5 KiB", "5.0 MiB", "3.0 TiB", "5,000.0 TiB"
     ]  # fmt: skip
+
+
+def test_a_preview_of_old_versions_has_the_manifest_as_well(run: Run, graph: Graph):
+    for number in range(5):
+        graph.mutate(f'query q() {{ insert Person {{ name: "p{number}" }} }}')
+    old = ("cleanup", "g.omni", "--keep", "3", "--grace", "0s")
+    shown, done = (run(*old, *more).out.splitlines() for more in ((), ("--confirm",)))
+    assert shown[0].split() == ["place", "versions", "files", "size"]
+    counts = [[line.split()[:3] for line in lines[1:3]] for lines in (shown, done)]
+    assert [line[0] for line in counts[0]] == ["node:Person", "manifest"]
+    assert counts[0] == counts[1] and max(map(len, shown)) <= 80
+    assert shown[-2].endswith("cannot be read any more then")
+    assert run(*old).out == "nothing to remove\n"

@@ -26,7 +26,7 @@ def test_optimize_says_what_became_of_the_tables(run: Run, graph: Graph):
     ran = run("optimize", "g.omni", "--as", "nightly")
     assert ran.code == 0
     lines = ran.out.splitlines()
-    assert lines[0].split() == ["table", "fragments", "before", "after"]
+    assert lines[0].split() == ["table", "fragments", "removed", "added"]
     assert lines[-1] == f"optimized in commit {graph.snapshot().commit}"
     assert max(map(len, lines)) <= 80
     assert graph.commits(limit=1)[0].actor == "nightly"

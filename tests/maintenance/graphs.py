@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from omnigraph import failpoints
 from omnigraph.graph import Graph, init, open
+from omnigraph.history import packing
 from omnigraph.maintenance import cleanup
 from omnigraph.storage.tables import TableSnapshot
 
@@ -74,6 +77,26 @@ def clean_with(place: str, point: str, skip: int) -> None:
     cleanup._PORTION = 5
     with open(place) as graph, failpoints.active(point, "kill", skip=skip):
         graph.cleanup(keep=2, grace=timedelta(0), confirm=True)
+
+
+def trim_with(place: str, point: str, skip: int) -> None:
+    """What a child does: make the manifest small, and die on the way."""
+    packing._LEAST = 4
+    with open(place) as graph, failpoints.active(point, "kill", skip=skip):
+        graph.cleanup(keep=3, grace=timedelta(0), confirm=True)
+
+
+def drop_with(place: str, folder: str) -> None:
+    """What a child does: remove the table of a dropped type, and die with a part of it left."""
+    cleanup._PORTION = 1
+
+    def die() -> None:
+        if not any(Path(folder).glob("_versions/*.manifest")):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with open(place) as graph, failpoints.active("cleanup.old_removed", die):
+        options = {"grace": timedelta(0), "leftovers_older_than": timedelta(0)}
+        graph.cleanup(keep=2, confirm=True, **options)
 
 
 def repair_with(place: str, point: str) -> None:

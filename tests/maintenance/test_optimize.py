@@ -191,7 +191,9 @@ def deaths() -> list[Any]:
     # Two tables, with two versions each.
     points += [("write.table_committed", skip) for skip in range(4)]
     points += [("write.confirmed", 0), ("write.published", 0)]
+    points += [("manifest.rewritten", 0), ("manifest.replaced", 0)]
     soak = {("optimize.indexed", 1), ("write.prepared", 0), ("write.table_committed", 1)}
+    soak |= {("optimize.committed", 0), ("manifest.replaced", 0)}
     return [
         pytest.param(*at, id=f"{at[0]}-{at[1]}", marks=[pytest.mark.soak] * (at in soak))
         for at in points
@@ -214,6 +216,7 @@ def test_killed_anywhere_it_is_done_or_undone(
         assert rows(graph) == before
         done = any(commit.actor == "child" for commit in graph.commits())
         is_late = point in ("write.confirmed", "write.published", "optimize.committed")
+        is_late |= point.startswith("manifest.")
         assert done == (is_late or (point, skip) == ("write.table_committed", 3))
         graph.optimize()
         assert len(table_of(graph, "Person").fragment_ids) == 1

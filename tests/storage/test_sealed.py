@@ -35,14 +35,14 @@ ALLOWED = {
     ("ledger.py", "Ledger.create", "write_dataset"),
     ("ledger.py", "Ledger.publish", "execute"),
     ("ledger.py", "Ledger.prune", "commit"),
-    ("ledger.py", "Ledger.compact", "commit"),
+    ("ledger.py", "Ledger.put_rewrite", "commit"),
     ("ledger.py", "Ledger._replace", "commit"),
     ("ledger.py", "Ledger.set_metadata", "update_schema_metadata"),
     ("ledger.py", "Ledger.set_key", "update_field_metadata"),
     ("ledger.py", "Ledger.prune", "delete"),
     # The state that a branch starts with, before anybody can see the branch.
-    ("ledger.py", "Ledger.rewrite", "execute"),
-    ("ledger.py", "Ledger.rewrite", "delete"),
+    ("ledger.py", "Ledger.change_rows", "execute"),
+    ("ledger.py", "Ledger.change_rows", "delete"),
     # On an empty table in memory, of which only the schema is used.
     ("columns.py", "_changed", "write_dataset"),
     ("columns.py", "_changed", "commit"),

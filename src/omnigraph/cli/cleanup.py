@@ -65,8 +65,6 @@ def cleanup(output: Output, place: str, confirm: bool, **options: Any) -> int:
         output.data(result.to_dict())
     else:
         _show(output, result)
-        if is_more and not confirm:
-            output.note("the manifest is compacted as well; what that frees is told afterwards")
     return int(bool(result.errors))
 
 

@@ -62,7 +62,7 @@ def _show(output: Output, result: OptimizeResult) -> None:
         notes = [f"indexes completed: {', '.join(each.indexes)}"] if each.indexes else []
         below.append([*notes, *pending, *([f"skipped: {each.skipped}"] if drifted else [])])
     if rows:
-        head = ["table", "fragments before", "after"]
+        head = ["table", "fragments removed", "added"]
         output.table(table(head, rows, right=head[1:], below=below) + "\n")
     if result.commit is not None:
         output.result(output.style(f"optimized in commit {result.commit.id}", fg="green"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 
@@ -20,6 +20,8 @@ from omnigraph.history.manifest import (
     COMMIT,
     COMMIT_FILTER,
     MAIN,
+    PACKED,
+    PACKED_FILTER,
     SCHEMA_COMMIT_FILTER,
     Commit,
     ManifestState,
@@ -28,6 +30,7 @@ from omnigraph.history.manifest import (
     parse_commit,
 )
 from omnigraph.history.names import is_internal
+from omnigraph.history.packing import key_marks, unpacked
 from omnigraph.history.state_reader import StateReader
 
 #: Of how many branches the commits are held in memory.
@@ -81,7 +84,8 @@ class CommitReader(StateReader):
                 if commit is not None:
                     return branch, commit
         where = "object_id = '{}'".format(id.replace("'", "''"))
-        for branch in (MAIN, *(b for b in self.branch_names() if not is_internal(b))):
+        branches = (MAIN, *(b for b in self.branch_names() if not is_internal(b)))
+        for branch in branches:
             # A branch may be deleted while it is looked through.
             with suppress(NotFound):
                 for row in self._ledger.rows(native(branch), where).to_pylist():
@@ -90,6 +94,12 @@ class CommitReader(StateReader):
                     # A branch created since has a copy of the archive, which no cleanup sees.
                     if row["object_type"] == ARCHIVED and branch == MAIN:
                         return ARCHIVE, parse_commit(row)
+        for branch in branches:
+            with suppress(NotFound):
+                for row in self._ledger.rows(native(branch), PACKED_FILTER).to_pylist():
+                    for commit in unpacked(row):
+                        if commit.id == id:
+                            return branch, commit
         raise NotFound(f"there is no commit {id}")
 
     def home(self, id: str, within: Sequence[str] = ()) -> str | None:
@@ -150,9 +160,17 @@ class CommitReader(StateReader):
         return ancestors
 
     def _reader(self, branch: str | None, kind: str) -> Callable[[int, int], Iterable[Commit]]:
-        def read(low: int, high: int) -> Iterable[Commit]:
-            where = f"{kind} and table_version > {max(0, low)} and table_version <= {high}"
-            return map(parse_commit, self._ledger.rows(branch, where).to_pylist())
+        def read(low: int, high: int) -> Iterator[Commit]:
+            above = f"table_version > {max(0, low)}"
+            where = f"({kind} and {above} and table_version <= {high})"
+            if kind == COMMIT_FILTER:
+                # They have commits of many versions, up to the one that they are noted with.
+                where += f" or ({PACKED_FILTER} and {above})"
+            for row in self._ledger.rows(branch, where).to_pylist():
+                if row["object_type"] == PACKED:
+                    yield from unpacked(row)
+                else:
+                    yield parse_commit(row)
 
         return read
 
@@ -237,7 +255,11 @@ class CommitReader(StateReader):
         # The metadata is JSON: look for the key as JSON writes it.
         quoted = json.dumps(key)[1:-1].replace("'", "''")
         own = f"{COMMIT_FILTER} and table_branch = '{branch.name}'"
-        where = f"{own} and contains(metadata, '{quoted}')"
-        rows = self._ledger.rows(branch.native, where)
-        commits = [parse_commit(row) for row in rows.to_pylist()]
-        return next((c for c in commits if c.idempotency_key == key), None)
+        where = f"({own} and contains(metadata, '{quoted}'))"
+        where += f" or ({PACKED_FILTER} and contains(location, '{key_marks([key])}'))"
+        for row in self._ledger.rows(branch.native, where).to_pylist():
+            is_packed = row["object_type"] == PACKED
+            for commit in unpacked(row) if is_packed else [parse_commit(row)]:
+                if commit.idempotency_key == key and commit.branch == branch.name:
+                    return commit
+        return None

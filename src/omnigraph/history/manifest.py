@@ -11,6 +11,9 @@ is the registration of a table, and a `table_tombstone` row says that its type w
 
 When a branch is deleted, main gets its commits as `archived_commit` rows and a `deleted_branch` row
 that says which was the last one. They can be read by their ids until a cleanup drops them.
+
+Commits that a cleanup has made unreadable are put together in `packed_commits` rows, see
+`history.packing`. Nothing of them is lost.
 """
 
 from __future__ import annotations
@@ -54,15 +57,18 @@ SCHEMA = pa.schema(
     metadata={FORMAT_KEY: str(FORMAT)},
 )
 
+VERSION = "table_version"
 COMMIT = "graph_commit"
 ARCHIVED = "archived_commit"
+PACKED = "packed_commits"
 DELETED_BRANCH = "deleted_branch"
 SCHEMA_ROW = "graph_schema"
-_PAST = (COMMIT, ARCHIVED, DELETED_BRANCH)
+_PAST = (COMMIT, ARCHIVED, PACKED, DELETED_BRANCH)
 #: Rows of the present state: everything but the history of commits.
 STATE_FILTER = f"object_type not in {_PAST}"
 COMMIT_FILTER = f"object_type = '{COMMIT}'"
 ARCHIVED_FILTER = f"object_type = '{ARCHIVED}'"
+PACKED_FILTER = f"object_type = '{PACKED}'"
 DELETED_FILTER = f"object_type = '{DELETED_BRANCH}'"
 #: Commits that have changed the schema, and the first one. JSON has these texts nowhere else:
 #: quotes in messages are escaped.
@@ -301,7 +307,7 @@ def fold(
         identity = TableIdentity(row["stable_table_id"], row["table_incarnation_id"])
         if kind == "table":
             registered[identity] = (row["table_key"], row["location"])
-        elif kind == "table_version":
+        elif kind == VERSION:
             if identity not in newest or newest[identity][0] < row["table_version"]:
                 newest[identity] = (row["table_version"], row.get("table_branch"), row["row_count"])
         elif kind == "table_tombstone":
@@ -365,7 +371,7 @@ def version_row(table: PublishedTable) -> dict[str, Any]:
     """The published version of a table."""
     return {
         "object_id": f"table_version:{table.identity}:{table.version:020}",
-        "object_type": "table_version",
+        "object_type": VERSION,
         "table_key": table.key,
         "stable_table_id": table.identity.type_id,
         "table_incarnation_id": table.identity.incarnation,
@@ -524,9 +530,13 @@ def as_table(rows: Iterable[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(list(rows), schema=SCHEMA)
 
 
-def parse_commit(row: dict[str, Any]) -> Commit:
+def parse_commit(row: Mapping[str, Any]) -> Commit:
     """Read a commit back from its row."""
-    details = json.loads(row["metadata"])
+    return commit_of(row, json.loads(row["metadata"]))
+
+
+def commit_of(row: Mapping[str, Any], details: Mapping[str, Any]) -> Commit:
+    """A commit from its row, and what is in the row's metadata."""
     return Commit(
         row["object_id"],
         tuple(details["parents"]),
@@ -593,4 +603,4 @@ def obsolete_filter(state: ManifestState) -> str:
     """Which rows say nothing any more: the versions of tables before the published ones."""
     current = ", ".join(f"'{version_row(t)['object_id']}'" for t in state.tables.values())
     newer = f" and object_id not in ({current})" if current else ""
-    return f"object_type = 'table_version'{newer}"
+    return f"object_type = '{VERSION}'{newer}"

@@ -11,8 +11,9 @@ from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import NotFound
 from omnigraph.history.branch_state import MANIFEST, BranchState, Present, native
 from omnigraph.history.lineage import Lineage
-from omnigraph.history.manifest import GRAPH_KEY, MAIN, ManifestState, as_table
+from omnigraph.history.manifest import GRAPH_KEY, MAIN, PACKED_FILTER, ManifestState, as_table
 from omnigraph.history.manifest_cache import ManifestCache
+from omnigraph.history.packing import unpacked
 from omnigraph.history.recent import Recent
 from omnigraph.history.schemas import Schemas
 from omnigraph.history.touched import TouchedIds
@@ -154,8 +155,15 @@ class OpenManifest:
         return (
             self._stamp(branch, seen.version) is None
             and ledger.version(native(branch)) > seen.version
-            and ledger.rows(native(branch), f"object_id = '{head}'").num_rows > 0
+            and self._has_commit(ledger, branch, head)
         )
+
+    def _has_commit(self, ledger: Ledger, branch: str, id: str) -> bool:
+        if ledger.rows(native(branch), f"object_id = '{id}'").num_rows:
+            return True
+        # A cleanup may have packed it, if others have committed since.
+        packed = ledger.rows(native(branch), PACKED_FILTER).to_pylist()
+        return any(commit.id == id for row in packed for commit in unpacked(row))
 
     def close(self) -> None:
         """Close the manifest, and drop what was read of it; it is read again when it is used."""

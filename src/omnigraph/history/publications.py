@@ -7,6 +7,7 @@ of an earlier Omnigraph have none: they may have touched anything in the tables 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,11 +21,15 @@ from omnigraph.history.branch_state import ARCHIVE
 from omnigraph.history.manifest import (
     ARCHIVED_FILTER,
     COMMIT_FILTER,
+    PACKED,
+    PACKED_FILTER,
     Commit,
     TableIdentity,
+    as_table,
     id_marks,
     parse_commit,
 )
+from omnigraph.history.packing import unpacked_rows
 from omnigraph.history.store import History
 
 
@@ -107,8 +112,17 @@ def publications(
         spans: The versions that count.
     """
     kinds = f"({COMMIT_FILTER} or {ARCHIVED_FILTER})" if branch == ARCHIVE else COMMIT_FILTER
-    where = f"{kinds} and (location is null or contains(location, '{id_marks((id,))}'))"
-    rows = history.rows(branch, where)
+    mark = id_marks((id,))
+    marked = f"{kinds} and (location is null or contains(location, '{mark}'))"
+    rows = history.rows(branch, f"({marked}) or {PACKED_FILTER}")
+    is_packed = pc.equal(rows["object_type"], PACKED)
+    unpacked = [
+        {**row, "metadata": json.dumps(details, separators=(",", ":"))}
+        for packed in rows.filter(is_packed).to_pylist()
+        for row, details in unpacked_rows(packed, mark)
+    ]
+    rows = rows.filter(pc.invert(is_packed))
+    rows = pa.concat_tables([rows, as_table(unpacked).select(rows.column_names).cast(rows.schema)])
     # The metadata is JSON, in which a message has no such text: its quotes are escaped.
     pattern = rf'"{table}":\[(?P<version>\d+),(?:null|"(?P<fork>[^"]*)")'
     changes = pc.extract_regex(rows["metadata"], pattern)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from types import MappingProxyType
 from typing import Any
 
 from msgspec import structs
 
+from omnigraph import failpoints
 from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import NotFound, ReadSetConflict
 from omnigraph.history.ancestry import merged_by
@@ -33,6 +34,7 @@ from omnigraph.history.manifest import (
     version_row,
 )
 from omnigraph.history.names import START_PREFIX, is_internal
+from omnigraph.history.packing import packed
 from omnigraph.history.recent import Step, step_of
 from omnigraph.history.touched import Touched
 
@@ -40,8 +42,12 @@ from omnigraph.history.touched import Touched
 #: versions; and how many versions it keeps. Whoever makes the version does it, whatever it knows.
 _PRUNE_EVERY = 64
 _KEEP_VERSIONS = 64
-#: How many a cleanup of old versions keeps: a slow reader of the manifest starts again.
-_TRIMMED_VERSIONS = 4
+#: How many a cleanup of old versions keeps: a slow reader of the manifest starts again. In a bucket
+#: one of them is what keeps out a publisher that was paused.
+_TRIMMED_VERSIONS = 1
+_TRIMMED_IN_BUCKET = 2
+#: How often rows are written anew that others have changed meanwhile.
+_REWRITES = 4
 #: So many rows are dropped from the archive at a time.
 _DROPPED_ROWS = 500
 
@@ -189,27 +195,68 @@ class History(CommitReader):
         if version == base.ledger.version + 1:
             self._extend_lineage(base, (), version)
 
-    def compact(self, branch: str) -> bool:
-        """Put small parts of a branch's manifest together. The caller holds the effect lock.
+    def compact(self, branch: str, holding: Callable[[], AbstractContextManager[object]]) -> bool:
+        """Put small parts of a branch's manifest together.
+
+        Args:
+            branch: The branch.
+            holding: Takes the effect lock, for a moment: others go on while rows are written.
 
         Returns:
-            False when there was nothing to do.
+            False when there was nothing to do, or others were faster again and again.
         """
-        base = self.read(branch)
-        version = self._ledger.compact(base.ledger)
-        if version == base.ledger.version + 1:
-            self._extend_lineage(base, (), version)
-        return version is not None
+        return self._rewrite(branch, holding, frozenset(), only_small=True)
 
-    def trim(self, branch: str) -> None:
-        """Drop rows of a branch's manifest that are obsolete, and its old versions.
+    def trim(
+        self,
+        branch: str,
+        holding: Callable[[], AbstractContextManager[object]],
+        unreadable: Collection[str],
+    ) -> None:
+        """Make a branch's manifest small: pack commits, drop obsolete rows and old versions.
 
-        The caller holds the effect lock.
+        Args:
+            branch: The branch.
+            holding: Takes the effect lock, for a moment.
+            unreadable: The commits to pack; nobody can read the rows of tables there.
         """
-        base = self.read(branch)
-        pruned = self._ledger.prune(base.ledger, obsolete_filter(base.state), _TRIMMED_VERSIONS)
-        if pruned is not None and pruned.version == base.ledger.version + 1:
-            self._extend_lineage(base, (), pruned.version)
+        keep = _TRIMMED_VERSIONS if self.location.is_local else _TRIMMED_IN_BUCKET
+        is_new = self._rewrite(branch, holding, unreadable, only_small=False)
+        with holding():
+            base = self.read(branch)
+            if not (is_new or self._ledger.has_old_versions(base.ledger, keep)):
+                return
+            pruned = self._ledger.prune(base.ledger, obsolete_filter(base.state), keep)
+            if pruned is not None and pruned.version == base.ledger.version + 1:
+                self._extend_lineage(base, (), pruned.version)
+
+    def _rewrite(
+        self,
+        branch: str,
+        holding: Callable[[], AbstractContextManager[object]],
+        unreadable: Collection[str],
+        *,
+        only_small: bool,
+    ) -> bool:
+        for _ in range(_REWRITES):
+            base = self.read(branch)
+            current = [version_row(table)["object_id"] for table in base.state.tables.values()]
+            rewrite = self._ledger.rewrite(
+                base.ledger,
+                lambda rows, current=current: packed(rows, unreadable, current),  # type: ignore[misc]
+                only_small=only_small,
+            )
+            if rewrite is None:
+                return False
+            failpoints.hit("manifest.rewritten")
+            with holding():
+                now = self.read(branch)
+                ledger = self._ledger.put_rewrite(now.ledger, rewrite)
+                if ledger is not None:
+                    failpoints.hit("manifest.replaced")
+                    self._extend_lineage(now, (), ledger.version)
+                    return True
+        return False
 
     def drop_archived(self, ids: Sequence[str]) -> None:
         """Remove rows from the archive. The caller holds the effect lock."""
@@ -274,7 +321,7 @@ class History(CommitReader):
         rows = rows_at(commit, self.state_at(id, (source,)), branch)
         start = f"{START_PREFIX}{new_ulid()}"
         self._ledger.create_branch(start, native(source))
-        self._ledger.rewrite(start, not_at_filter(commit, together), as_table(rows))
+        self._ledger.change_rows(start, not_at_filter(commit, together), as_table(rows))
         return start
 
     def create_branch_at(self, name: str, start: str) -> BranchState:

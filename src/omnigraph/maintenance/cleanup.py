@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -30,18 +30,20 @@ from omnigraph.history.archive import (
     deleted_branches,
     drop_deleted,
 )
-from omnigraph.history.branch_state import MANIFEST, BranchState
-from omnigraph.history.manifest import MAIN, TableIdentity
+from omnigraph.history.branch_state import MANIFEST
+from omnigraph.history.manifest import TableIdentity
 from omnigraph.history.names import branch_of_fork, is_internal
 from omnigraph.history.removed import note_removed
 from omnigraph.history.repository import Repository
+from omnigraph.maintenance.dropped import dropped_tables, versions_first, versions_in
 from omnigraph.maintenance.loose_files import cache_leftovers, control_leftovers, scratch_leftovers
+from omnigraph.maintenance.reached import branch_states
 from omnigraph.maintenance.retention import Retention, kept_versions
+from omnigraph.maintenance.trimming import Trimmed, trim, trimmed_copy
 from omnigraph.plain import Plain
 from omnigraph.storage.leftovers import Leftover, TableLeftovers
 from omnigraph.storage.lock import EffectLock
 from omnigraph.storage.objects import Objects, StoredFile
-from omnigraph.storage.pruning import OldVersions
 from omnigraph.storage.table_ref import TableRef
 from omnigraph.writes.audit import TABLE as RECOVERIES
 from omnigraph.writes.heartbeat import HEARTBEAT, LASTS, SCRATCH
@@ -156,6 +158,7 @@ def cleanup(
     errors: dict[str, str] = {}
     younger = 0
     doomed = _deleted_before(repository, until)
+    manifest = repository.objects.files(MANIFEST)
     if confirm and doomed:
         with _undisturbed(repository):
             drop_deleted(repository.history, doomed)
@@ -165,14 +168,24 @@ def cleanup(
         spared = time.time() - _until(repository.objects, grace.total_seconds())
         grace = max(grace, dt.timedelta(seconds=spared))
         retention = Retention(keep, older_than, grace, () if confirm else doomed)
-    commits = len(kept_versions(repository, retention).removed) if retention else 0
-    for name, place in _places(repository, doomed):
+    unreadable = lost = frozenset[str]()
+    if retention is not None:
+        kept = kept_versions(repository, retention)
+        unreadable, lost = kept.removed, kept.lost
+    noted: list[Mapping[str, Collection[int]]] = []
+    for name, place in _places(repository, doomed, retention):
         removed: list[Leftover] = []
         old = _NONE
+        young: list[Leftover] = []
         try:
             if retention is not None and isinstance(place, _TablePlace):
-                old = _without_old(repository, place, retention, confirm=confirm)
-            removed, young = _leftovers(place, until)
+                if place.path == MANIFEST:
+                    old = _trimmed(repository, manifest, doomed, noted, unreadable, confirm=confirm)
+                elif place.identity is not None:
+                    old = _without_old(repository, place, retention, confirm=confirm)
+                noted.append(old.noted)
+            if not (isinstance(place, _TablePlace) and place.is_gone):
+                removed, young = _leftovers(place, until)
             younger += sum(len(leftover.files) for leftover in young)
             if confirm and removed:
                 leftovers, removed = removed, []
@@ -184,72 +197,128 @@ def cleanup(
         if removed or old.versions or old.files:
             done.append(_cleaned(name, removed, old))
     branches = tuple(sorted(map(branch_of_fork, doomed)))
-    return CleanupResult(confirm, tuple(done), errors, younger, branches, commits)
+    return CleanupResult(confirm, tuple(done), errors, younger, branches, len(lost))
 
 
 @dataclass(frozen=True, slots=True)
 class _Old:
-    """How many old versions, and which files, were removed of a table."""
+    """What was removed of a table besides leftovers.
+
+    Attributes:
+        versions: How many versions.
+        files: How many files.
+        bytes: How large they are.
+        noted: The versions, by the folder of the table or fork; the manifest has a note of them.
+    """
 
     versions: int = 0
-    files: tuple[StoredFile, ...] = ()
+    files: int = 0
+    bytes: int = 0
+    noted: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(files: Sequence[StoredFile], noted: Mapping[str, tuple[int, ...]]) -> _Old:
+        """Files that were removed, with versions."""
+        size = sum(file.size for file in files)
+        return _Old(sum(map(len, noted.values())), len(files), size, noted)
 
 
 _NONE = _Old()
+#: Versions, by the folder of the table or fork, and the files that go with them.
+_Versions = tuple[Mapping[str, tuple[int, ...]], list[StoredFile]]
 
 
 def _without_old(
     repository: Repository, place: _TablePlace, retention: Retention, *, confirm: bool
 ) -> _Old:
     """Remove old versions of a table, or tell what would be removed."""
-    if place.identity is None:
-        return _trimmed(repository, confirm=confirm) if place.path == MANIFEST else _NONE
     tables, path = repository.tables, place.path
+
+    def kept() -> dict[str | None, set[int]]:
+        versions = kept_versions(repository, retention).versions
+        return {fork: v for (identity, fork), v in versions.items() if identity == place.identity}
+
+    if not kept():
+        place.is_gone = True
+        return _without_all(repository, place, lambda: bool(kept()), confirm=confirm)
     pruner = tables.pruner(path)
     until = (
         time.time() - max(retention.grace, retention.older_than or retention.grace).total_seconds()
     )
 
-    def look() -> list[OldVersions]:
-        kept = kept_versions(repository, retention).versions
-        needed = {TableRef(path, f): v for (i, f), v in kept.items() if i == place.identity}
-        return pruner.old(needed, tables.branches(path), until)
+    def look() -> _Versions:
+        needed = {TableRef(path, fork): versions for fork, versions in kept().items()}
+        old = pruner.old(needed, tables.branches(path), until)
+        return {o.ref.folder: o.versions for o in old}, [file for o in old for file in o.files]
 
-    old = look()
-    if not confirm or not old:
-        return _Old(sum(len(o.versions) for o in old), tuple(f for o in old for f in o.files))
+    return _taken_away(repository, look, pruner.remove, confirm=confirm)
+
+
+def _without_all(
+    repository: Repository, place: _TablePlace, is_needed: Callable[[], bool], *, confirm: bool
+) -> _Old:
+    """Remove a table that no branch has and no commit that stays."""
+
+    def look() -> _Versions:
+        files = [] if is_needed() else repository.objects.files(place.path)
+        return versions_in(files), versions_first(files)
+
+    def remove(files: Sequence[StoredFile], lock: EffectLock) -> None:
+        lock.check()
+        repository.objects.delete_all([file.path for file in files])
+        repository.objects.drop_empty(place.path)
+
+    return _taken_away(repository, look, remove, confirm=confirm)
+
+
+def _taken_away(
+    repository: Repository,
+    look: Callable[[], _Versions],
+    remove: Callable[[Sequence[StoredFile], EffectLock], None],
+    *,
+    confirm: bool,
+) -> _Old:
+    """Remove versions of a table, a portion at a time, and tell what was removed."""
+    versions, files = look()
+    if not confirm or not files:
+        return _Old.of(files, versions)
     failpoints.hit("cleanup.old_found")
-    versions = 0
-    removed: list[StoredFile] = []
+    noted: dict[str, set[int]] = {}
+    removed: dict[str, StoredFile] = {}
     while True:
         with _undisturbed(repository) as lock:
             # Somebody may have come to need a version meanwhile: a new branch, or a tag. What is
             # removed is not listed any more.
-            gone = {file.path for file in removed}
-            old = look()
-            left = [file for each in old for file in each.files if file.path not in gone]
-            versions = max(versions, sum(len(each.versions) for each in old))
-            note_removed(repository.history, {o.ref.folder: o.versions for o in old})
+            versions, files = look()
+            left = [file for file in files if file.path not in removed]
+            for folder, numbers in versions.items():
+                noted.setdefault(folder, set()).update(numbers)
+            note_removed(repository.history, versions)
             portion = left[:_PORTION]
-            pruner.remove(portion, lock)
-            removed += portion
+            remove(portion, lock)
+            removed |= {file.path: file for file in portion}
             failpoints.hit("cleanup.old_removed")
         if len(left) <= _PORTION:
-            return _Old(versions, tuple(removed))
+            all_noted = {folder: tuple(sorted(numbers)) for folder, numbers in noted.items()}
+            return _Old.of(list(removed.values()), all_noted)
 
 
-def _trimmed(repository: Repository, *, confirm: bool) -> _Old:
-    """Trim the manifest's own versions; what is removed of it is told afterwards only."""
-    if not confirm:
-        return _NONE
-    before = {file.path: file for file in repository.objects.files(MANIFEST)}
-    for state in _states(repository):
-        with _undisturbed(repository), suppress(NotFound):
-            repository.history.compact(state.name)
-            repository.history.trim(state.name)
-    after = {file.path for file in repository.objects.files(MANIFEST)}
-    gone = tuple(file for path, file in before.items() if path not in after)
-    return _Old(sum("/_versions/" in file.path for file in gone), gone)
+def _trimmed(
+    repository: Repository,
+    before: Sequence[StoredFile],
+    doomed: Collection[str],
+    noted: Sequence[Mapping[str, Collection[int]]],
+    unreadable: Collection[str],
+    *,
+    confirm: bool,
+) -> _Old:
+    """Trim the manifest, or tell what that would free."""
+    if confirm:
+        trim(repository.history, lambda: _undisturbed(repository), unreadable)
+        trimmed = Trimmed.between(before, repository.objects.files(MANIFEST))
+    else:
+        trimmed = trimmed_copy(repository, doomed, noted, unreadable)
+    return _Old(trimmed.versions, trimmed.files, trimmed.bytes)
 
 
 def _deleted_before(repository: Repository, until: float) -> list[str]:
@@ -310,8 +379,8 @@ def _portions(leftovers: Sequence[Leftover]) -> Iterator[list[Leftover]]:
 
 def _cleaned(name: str, leftovers: Sequence[Leftover], old: _Old) -> CleanedPlace:
     forks = tuple(leftover.fork for leftover in leftovers if leftover.fork is not None)
-    files = sum(len(leftover.files) for leftover in leftovers) + len(old.files)
-    size = sum(leftover.size for leftover in leftovers) + sum(file.size for file in old.files)
+    files = sum(len(leftover.files) for leftover in leftovers) + old.files
+    size = sum(leftover.size for leftover in leftovers) + old.bytes
     return CleanedPlace(name, files, size, forks, old.versions)
 
 
@@ -348,28 +417,24 @@ def _moment(name: str, files: Sequence[StoredFile]) -> float:
 # --- where to look ---
 
 
-def _places(repository: Repository, doomed: Sequence[str]) -> Iterator[tuple[str, _Place]]:
-    states = _states(repository)
+def _places(
+    repository: Repository, doomed: Sequence[str], retention: Retention | None
+) -> Iterator[tuple[str, _Place]]:
+    states = branch_states(repository.history)
     tables = {table.path: table for state in states for table in state.state.tables.values()}
     for table in sorted(tables.values(), key=lambda t: (t.key.startswith("edge:"), t.key)):
         yield table.key, _TablePlace(repository, table.path, table.identity, doomed)
+    for dropped in dropped_tables(repository):
+        if dropped.is_known and (dropped.has_versions or retention is not None):
+            yield dropped.name, _TablePlace(repository, dropped.path, dropped.identity, doomed)
+        else:
+            yield dropped.name, _TableRemains(repository, dropped.path)
     yield "manifest", _TablePlace(repository, MANIFEST)
     if repository.tables.exists(RECOVERIES):
         yield "recoveries", _TablePlace(repository, RECOVERIES)
     yield "scratch", _LoosePlace(repository, scratch_leftovers)
     yield "control", _LoosePlace(repository, control_leftovers)
     yield "cache", _LoosePlace(repository, cache_leftovers)
-
-
-def _states(repository: Repository) -> list[BranchState]:
-    """All branches as they are now."""
-    history = repository.history
-    states = []
-    for name in (MAIN, *(b for b in history.branch_names() if not is_internal(b))):
-        # One that is deleted meanwhile is left out.
-        with suppress(NotFound):
-            states.append(history.read(name))
-    return states
 
 
 class _TablePlace:
@@ -388,6 +453,8 @@ class _TablePlace:
         #: The forks of deleted branches that go.
         self._doomed = doomed
         self._leftovers = TableLeftovers(repository.tables, path)
+        #: True when all of it goes.
+        self.is_gone = False
 
     def find(self, until: float) -> tuple[list[Leftover], list[Leftover]]:
         return self._leftovers.find(self._live(), until)
@@ -402,7 +469,7 @@ class _TablePlace:
         if self.identity is None:
             return None
         history = self._repository.history
-        states = _states(self._repository)
+        states = branch_states(self._repository.history)
         listed = set(self._repository.tables.branches(self._leftovers.path))
         # What internal branches read is not known here.
         live = {name for name in history.branch_names() if is_internal(name)} & listed
@@ -445,3 +512,23 @@ class _LoosePlace:
             objects.delete_all([file.path for file in leftover.files])
             objects.drop_empty(leftover.key)
         return list(leftovers)
+
+
+class _TableRemains(_LoosePlace):
+    """What a killed change of the schema, or a killed cleanup, has left of a table."""
+
+    def __init__(self, repository: Repository, path: str) -> None:
+        super().__init__(repository, self._files)
+        self._path = path
+
+    def remove(self, leftovers: Sequence[Leftover], lock: EffectLock) -> list[Leftover]:
+        # It may have been about to be published.
+        remains = {
+            table.path
+            for table in dropped_tables(self._repository)
+            if not (table.is_known and table.has_versions)
+        }
+        return super().remove(leftovers if self._path in remains else [], lock)
+
+    def _files(self, repository: Repository) -> list[Leftover]:
+        return [Leftover(self._path, tuple(repository.objects.files(self._path)))]

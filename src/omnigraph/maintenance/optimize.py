@@ -142,8 +142,7 @@ def optimize(
         if not _is_overtaken(repository, branch, work, commit):
             break
     failpoints.hit("optimize.committed")
-    with resolved(repository):
-        manifest = repository.history.compact(branch)
+    manifest = repository.history.compact(branch, lambda: resolved(repository))
     tables = tuple(_reports(repository, repository.history.read(branch), work, commits))
     return OptimizeResult(branch, commits[-1] if commits else None, tables, manifest)
 

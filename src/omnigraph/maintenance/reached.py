@@ -8,12 +8,11 @@ from omnigraph.errors import NotFound
 from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import MAIN
 from omnigraph.history.names import is_internal
-from omnigraph.history.repository import Repository
+from omnigraph.history.store import History
 
 
-def branch_states(repository: Repository) -> list[BranchState]:
+def branch_states(history: History) -> list[BranchState]:
     """All branches as they are now, main first."""
-    history = repository.history
     states = []
     for name in (MAIN, *(b for b in history.branch_names() if not is_internal(b))):
         # One that is deleted meanwhile is left out.

@@ -9,7 +9,7 @@ because a reader may have begun with it.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -17,8 +17,11 @@ from omnigraph.errors import NotFound
 from omnigraph.history.archive import archived_commits
 from omnigraph.history.branch_state import ARCHIVE, BranchState
 from omnigraph.history.manifest import MAIN, Commit, TableIdentity
+from omnigraph.history.removed import Range, is_removed, removed_versions
 from omnigraph.history.repository import Repository
+from omnigraph.history.schemas import Schemas
 from omnigraph.maintenance.reached import branch_states
+from omnigraph.storage.table_ref import TableRef
 
 #: By table the version and the fork of it.
 _Versions = dict[TableIdentity, tuple[int, str | None]]
@@ -43,10 +46,17 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What stays: versions by table and fork, and how many commits cannot be read any more."""
+    """What stays.
+
+    Attributes:
+        versions: The versions by table and fork.
+        removed: The commits that nobody can read then.
+        lost: Those of them that can be read now.
+    """
 
     versions: dict[tuple[TableIdentity, str | None], set[int]]
     removed: frozenset[str]
+    lost: frozenset[str]
 
 
 def kept_versions(repository: Repository, retention: Retention) -> Kept:
@@ -56,7 +66,7 @@ def kept_versions(repository: Repository, retention: Retention) -> Kept:
     chains: list[list[Commit]] = []
     versions: dict[tuple[TableIdentity, str | None], set[int]] = {}
     kept = set(history.present().state.tags.values())
-    for state in branch_states(repository):
+    for state in branch_states(history):
         for identity, table in state.state.tables.items():
             versions.setdefault((identity, table.branch), set()).add(table.version)
         with suppress(NotFound):
@@ -71,10 +81,12 @@ def kept_versions(repository: Repository, retention: Retention) -> Kept:
     kept |= archived.keys() | parents
     lineage = history.lineage(ARCHIVE)
     chains += [list(lineage.chain(id)) for id in archived.keys() - parents]
+    gone = removed_versions(history)
+    readable: set[str] = set()
     for chain in chains:
-        _add_states(versions, chain, kept)
+        readable |= _add_states(versions, chain, kept, history.schemas, gone)
     known = {commit.id for chain in chains for commit in chain}
-    return Kept(versions, frozenset(known - kept))
+    return Kept(versions, frozenset(known - kept), frozenset(readable - kept))
 
 
 def _met(repository: Repository, state: BranchState) -> set[str]:
@@ -118,12 +130,30 @@ def _add_states(
     versions: dict[tuple[TableIdentity, str | None], set[int]],
     chain: Iterable[Commit],
     kept: Collection[str],
-) -> None:
-    """Add the versions of all tables at those commits of a chain that stay."""
+    schemas: Schemas,
+    gone: Mapping[str, Sequence[Range]],
+) -> set[str]:
+    """Add the versions of all tables at those commits of a chain that stay.
+
+    Returns:
+        The commits of which no version is gone.
+    """
     state: _Versions = {}
+    unreadable: set[TableIdentity] = set()
+    readable: set[str] = set()
     for commit in reversed(list(chain)):
-        changes = {i: (change[0], change[1]) for i, change in commit.changes.items()}
-        state |= changes
+        tables = schemas.tables(commit.schema)
+        for identity, (version, fork, _) in commit.changes.items():
+            state[identity] = version, fork
+            unreadable.discard(identity)
+            kind = tables.get(identity, "").partition(":")[0]
+            if is_removed(gone.get(TableRef(identity.path(kind), fork).folder, ()), version):
+                unreadable.add(identity)
+        if not any(identity in tables for identity in unreadable):
+            readable.add(commit.id)
         if commit.id in kept:
+            # Others were dropped before.
             for identity, (version, fork) in state.items():
-                versions.setdefault((identity, fork), set()).add(version)
+                if identity in tables:
+                    versions.setdefault((identity, fork), set()).add(version)
+    return readable

@@ -7,7 +7,8 @@ Lance call commits by itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,7 @@ from omnigraph.storage.links import refuse_links_to
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.patch import new_fragments, without
-from omnigraph.storage.pruning import drop_versions
+from omnigraph.storage.pruning import drop_versions, droppable
 from omnigraph.storage.table_ref import (
     OFFSET_BITS,
     PRIMARY_KEY,
@@ -37,7 +38,7 @@ from omnigraph.storage.table_ref import (
     fragment_of,
 )
 from omnigraph.storage.tables import FILE_FORMAT, clear_fork, table_errors
-from omnigraph.storage.tiers import put_together, stage_tier_merge, with_merge
+from omnigraph.storage.tiers import stage_tier_merge, with_merge
 
 _KEY = "object_id"
 _CONFLICTS = ("Too many concurrent writers", "concurrent transaction", "conflict")
@@ -47,6 +48,23 @@ _READ_ATTEMPTS = 5
 _TAIL_ROWS = 64
 #: A compaction puts fragments together that have so many rows.
 _COMPACT_ROWS = 64 * 1024
+
+
+#: Returns rows to be stored in the place of others.
+ChangeRows = Callable[[pa.Table], pa.Table]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Rows that were written anew, and the fragments in whose place they are.
+
+    Attributes:
+        sources: By their ids, what tells the contents of these fragments.
+        new: The fragments with the rows.
+    """
+
+    sources: Mapping[int, str]
+    new: Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +325,11 @@ class Ledger:
         with self._errors():
             self._open(branch).update_field_metadata({_KEY: {PRIMARY_KEY: "true"}})
 
+    def has_old_versions(self, base: LedgerVersion, keep_versions: int) -> bool:
+        """True when there is a version that `prune` would drop."""
+        with self._errors():
+            return bool(droppable(self._ref(base.branch), self._checkout(base), keep_versions))
+
     def prune(self, base: LedgerVersion, obsolete: str, keep_versions: int) -> LedgerVersion | None:
         """Drop rows that are obsolete, and all but the newest versions of the ledger.
 
@@ -335,38 +358,70 @@ class Ledger:
             drop_versions(self._objects, self._ref(base.branch), dataset, keep_versions)
         return self._as_version(base.branch, dataset, base.head, base.place)
 
-    def compact(self, base: LedgerVersion) -> int | None:
-        """Put small fragments together; returns the new version, or None if there are none.
+    def rewrite(
+        self, base: LedgerVersion, change: ChangeRows, *, only_small: bool = False
+    ) -> Rewrite | None:
+        """Write the rows anew, together and changed; returns None if there is nothing to gain.
 
-        The one that publishers write anew is left alone.
+        Nobody has to wait meanwhile: `put_rewrite` publishes it. The fragment that publishers
+        write anew is left alone.
 
         Args:
-            base: The newest version.
-
-        Raises:
-            ReadSetConflict: Another one was published meanwhile.
+            base: A version that was read.
+            change: Returns the rows to write in the place of those it gets.
+            only_small: Large fragments are left alone, too.
         """
         tail = None if base.place is None else fragment_of(base.place)
         with self._errors():
-            dataset = at_home(self._ref(base.branch), base._dataset, base.version)
+            dataset = self._checkout(base)
             sources: list[Any] = []
-            for fragment in (f.metadata for f in dataset.get_fragments()):
-                rows = fragment.num_rows + sum(source.num_rows for source in sources)
-                if fragment.id != tail and rows <= _COMPACT_ROWS:
+            rows = 0
+            for fragment in dataset.get_fragments():
+                count = fragment.metadata.num_rows
+                fits = not only_small or rows + count <= _COMPACT_ROWS
+                if fragment.fragment_id != tail and fits:
                     sources.append(fragment)
-            if len(sources) < 2:
+                    rows += count
+            if not sources:
                 return None
-            merge = put_together(dataset, base.branch, sources)
+            before = dataset.scanner(fragments=sources).to_table()
+            after = change(before)
+            if len(sources) == 1 and after.num_rows == before.num_rows:
+                return None
+            new = new_fragments(dataset, after, base.branch) if after.num_rows else []
+        return Rewrite({f.fragment_id: _content(f.metadata) for f in sources}, new)
+
+    def put_rewrite(self, base: LedgerVersion, rewrite: Rewrite) -> LedgerVersion | None:
+        """Publish rows that were written anew; returns None if others have changed them since.
+
+        Args:
+            base: The newest version.
+            rewrite: What was written.
+
+        Raises:
+            ReadSetConflict: Another version was published meanwhile.
+        """
+        with self._errors():
+            dataset = self._checkout(base)
+            now = {f.fragment_id: _content(f.metadata) for f in dataset.get_fragments()}
+            if rewrite.sources.items() - now.items():
+                ref = self._ref(base.branch)
+                paths = [f"data/{file._path}" for f in rewrite.new for file in f.files]
+                self._objects.delete_all([f"{ref.folder}/{path}" for path in paths])
+                return None
             operation = LanceOperation.Update(
-                removed_fragment_ids=merge.absorbed,
-                updated_fragments=[merge.merged],
+                removed_fragment_ids=list(rewrite.sources),
+                new_fragments=list(rewrite.new),
                 update_mode="rewrite_rows",
             )
             transaction = Transaction(read_version=base.version, operation=operation)
             try:
-                return int(LanceDataset.commit(dataset, transaction, max_retries=0).version)
+                committed = LanceDataset.commit(dataset, transaction, max_retries=0)
             except CommitConflictError as error:
                 raise _overtaken() from error
+        if base.place is None or fragment_of(base.place) in rewrite.sources:
+            return self._as_version(base.branch, committed, base.head)
+        return self._as_version(base.branch, committed, base.head, base.place, base.tail)
 
     # --- branches ---
 
@@ -398,7 +453,7 @@ class Ledger:
         with self._errors():
             self._open(source).create_branch(name)
 
-    def rewrite(self, branch: str, obsolete: str, rows: pa.Table) -> None:
+    def change_rows(self, branch: str, obsolete: str, rows: pa.Table) -> None:
         """Drop rows of a branch that nobody else knows, and insert or replace others, by key.
 
         It takes two steps. Killed in between, the branch has to be deleted.
@@ -449,6 +504,11 @@ class Ledger:
 
     def _errors(self) -> Any:
         return table_errors(TableRef(self._path))
+
+
+def _content(fragment: Any) -> str:
+    """What tells the rows of a fragment: its files, and which rows of them are deleted."""
+    return json.dumps([fragment.files[0]._path, str(fragment.deletion_file)])
 
 
 def _overtaken() -> ReadSetConflict:

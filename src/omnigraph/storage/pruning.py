@@ -35,6 +35,11 @@ def drop_versions(objects: Objects, ref: TableRef, dataset: LanceDataset, keep: 
         dataset: Its newest version.
         keep: How many of the newest stay.
     """
+    objects.delete_all([f"{ref.folder}/{path}" for path in droppable(ref, dataset, keep)])
+
+
+def droppable(ref: TableRef, dataset: LanceDataset, keep: int) -> list[str]:
+    """What `drop_versions` removes, below the folder of the table or branch; versions first."""
     files = pa.Table.from_batches(list(tracked_files(dataset)))
     own = ref.folder.removeprefix(ref.path)
     bases = [
@@ -49,8 +54,7 @@ def drop_versions(objects: Objects, ref: TableRef, dataset: LanceDataset, keep: 
     needed = set(files["path"].filter(stays).to_pylist())
     dropped = set(files["path"].filter(pc.invert(stays)).to_pylist())
     # The versions go first: what they refer to is of no use without them.
-    doomed = sorted(dropped - needed, key=lambda path: (not path.startswith(_VERSIONS), path))
-    objects.delete_all([f"{ref.folder}/{path}" for path in doomed])
+    return sorted(dropped - needed, key=lambda path: (not path.startswith(_VERSIONS), path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +113,13 @@ class VersionPruner:
         files = self._files[ref]
         stay = {self._heads[ref], *needed.get(ref, ())}
         stay |= {f["parent_version"] for f in forks.values() if f["parent_branch"] == ref.branch}
+        # What is above all that are needed was not published: another program may have made it.
+        newest = max(needed.get(ref, stay), default=self._heads[ref])
         versions = []
         for version in files["version"].unique().to_pylist():
             file = self._listed.get(version_path(ref, version))
-            if version not in stay and file is not None and file.modified <= until:
+            is_old = version < newest and file is not None and file.modified <= until
+            if is_old and version not in stay:
                 versions.append(version)
         if not versions:
             return None

@@ -59,9 +59,8 @@ def newest_stamp(location: Location, path: str) -> Stamp | None:
         name = min((name for name in os.listdir(folder) if name[0].isdigit()), default="")
     except OSError:
         return None
-    if len(name) != len(_name(1)):
-        return None
-    return stamp(f"{folder}/{name}", _LAST_VERSION - int(name.removesuffix(".manifest")))
+    version = version_of(name)
+    return None if version is None else stamp(f"{folder}/{name}", version)
 
 
 def noted_version(objects: Objects, ref: TableRef) -> int | None:
@@ -77,6 +76,13 @@ def noted_version(objects: Objects, ref: TableRef) -> int | None:
 def version_path(ref: TableRef, version: int) -> str:
     """Where the file of a version is, below the root of the graph."""
     return f"{ref.folder}/_versions/{_name(version)}"
+
+
+def version_of(name: str) -> int | None:
+    """The version that a file is of, by its name; None when it is not the file of a version."""
+    digits = name.removesuffix(".manifest")
+    is_version = len(name) == len(_name(1)) and digits.isdecimal()
+    return _LAST_VERSION - int(digits) if is_version else None
 
 
 def _name(version: int) -> str:
