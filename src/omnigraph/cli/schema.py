@@ -172,7 +172,7 @@ def apply(
         output.data(result.to_dict())
         return 0
     if yes:
-        _print_plan(output, result.plan)
+        _print_plan(output, result.plan, is_done=True)
     if result.commit is None:
         return 0
     done = "was applied before" if result.repeated else "applied"
@@ -219,12 +219,12 @@ def history(output: Output, place: str, branch: str, limit: int | None) -> None:
         output.result(f"  {', '.join(about)}")
         if commit.message:
             output.result(f"  {one_line(commit.message)}")
-        _print_plan(output, change.plan)
+        _print_plan(output, change.plan, is_done=True)
 
 
-def _print_plan(output: Output, steps: SchemaPlan) -> None:
+def _print_plan(output: Output, steps: SchemaPlan, *, is_done: bool = False) -> None:
     from omnigraph.cli.diff import terminal_look
     from omnigraph.cli.schema_plan_text import plan_lines
 
-    for line in plan_lines(steps, terminal_look()):
+    for line in plan_lines(steps, terminal_look(), is_done=is_done):
         output.result(line)
