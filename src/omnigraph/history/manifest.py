@@ -64,11 +64,11 @@ STATE_FILTER = f"object_type not in {_PAST}"
 COMMIT_FILTER = f"object_type = '{COMMIT}'"
 ARCHIVED_FILTER = f"object_type = '{ARCHIVED}'"
 DELETED_FILTER = f"object_type = '{DELETED_BRANCH}'"
-#: Commits that have changed the schema, and the first one. JSON has these texts nowhere else:
+#: Commits that have changed the schema, and with the first one. JSON has these texts nowhere else:
 #: quotes in messages are escaped.
+SCHEMA_CHANGE_FILTER = "contains(metadata, '\"schema_before\":')"
 SCHEMA_COMMIT_FILTER = (
-    f"{COMMIT_FILTER} and (contains(metadata, '\"schema_before\":') or"
-    " contains(metadata, '\"parents\":[]'))"
+    f"{COMMIT_FILTER} and ({SCHEMA_CHANGE_FILTER} or contains(metadata, '\"parents\":[]'))"
 )
 
 

@@ -20,6 +20,7 @@ from omnigraph.history.branch_state import ARCHIVE
 from omnigraph.history.manifest import (
     ARCHIVED_FILTER,
     COMMIT_FILTER,
+    SCHEMA_CHANGE_FILTER,
     Commit,
     TableIdentity,
     id_marks,
@@ -53,6 +54,11 @@ class Publication:
     def may_delete(self) -> bool:
         """True when the commit has deleted rows, or does not say."""
         return self.commit.deleted != 0
+
+    @property
+    def changes_schema(self) -> bool:
+        """True when the commit has changed the schema: rows may have got values all the same."""
+        return self.commit.schema_before is not None
 
 
 class Publications:
@@ -107,7 +113,8 @@ def publications(
         spans: The versions that count.
     """
     kinds = f"({COMMIT_FILTER} or {ARCHIVED_FILTER})" if branch == ARCHIVE else COMMIT_FILTER
-    where = f"{kinds} and (location is null or contains(location, '{id_marks((id,))}'))"
+    marks = f"location is null or contains(location, '{id_marks((id,))}')"
+    where = f"{kinds} and ({marks} or {SCHEMA_CHANGE_FILTER})"
     rows = history.rows(branch, where)
     # The metadata is JSON, in which a message has no such text: its quotes are escaped.
     pattern = rf'"{table}":\[(?P<version>\d+),(?:null|"(?P<fork>[^"]*)")'
