@@ -14,6 +14,8 @@ from types import MappingProxyType
 from typing import Any
 
 from omnigraph import Graph, GraphAt, Snapshot, init
+from omnigraph.language import EdgeType
+from omnigraph.language.schema.arrow import table_schema
 
 SCHEMA = """
 interface Named { title: String? }
@@ -466,20 +468,14 @@ def apply(graph: Graph, case: Case, branch: str = "main") -> None:
 
 def rows_of(state: Snapshot | GraphAt) -> Rows:
     """All rows by type, in the order of their ids; edges by their ends."""
-    tables = state.tables if isinstance(state, Snapshot) else state.snapshot.tables
-    content = {}
-    for table in tables:
-        columns = {
-            name: state.read(table.name, [name])[name].to_pylist()
-            for name in state.read(table.name).column_names
-            if name != "file" and not (name == "id" and table.key.startswith("edge:"))
-        }
-        names = sorted(columns)
-        rows = [
-            dict(zip(names, row, strict=True))
-            for row in zip(*(columns[n] for n in names), strict=True)
-        ]
-        content[table.name] = sorted(
-            rows, key=lambda row: [row.get(n) or "" for n in ("id", "src", "dst")]
+    content: Rows = {}
+    for type in state.catalog.tables():
+        left_out = {"file", "id"} if isinstance(type, EdgeType) else {"file"}
+        names = sorted({*table_schema(type).names} - left_out)
+        rows = state.read(type.name, names).to_pylist()
+        content[type.name] = sorted(
+            rows, key=lambda row: [row.get(name) or "" for name in ("id", "src", "dst")]
         )
+    snapshot = state if isinstance(state, Snapshot) else state.snapshot
+    assert {table.name for table in snapshot.tables} == content.keys()
     return content
