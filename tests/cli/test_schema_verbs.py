@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import click
 import pytest
 
 from omnigraph.graph import init
@@ -113,3 +114,20 @@ def test_a_diff_shows_the_steps_of_the_schema(run, graph):
     assert "rename property `age` to `years`" in ran.out
     assert ran.out.endswith("no changes of rows\n")
     assert run("diff", "team.omni", "main", "main").out == "no changes\n"
+
+
+def test_nobody_is_asked_about_losing_data_that_has_to_be_allowed(run, graph, monkeypatch):
+    asked: list[str] = []
+
+    def confirm(question: str, **options: object) -> bool:
+        asked.append(question)
+        return True
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr(click, "confirm", confirm)
+    ran = run("schema", "apply", "team.omni", "dropped.pg")
+    assert (ran.code, asked) == (2, [])
+    assert "drop property `age: I32?`" in ran.out
+    assert "--allow-data-loss" in ran.err
+    ran = run("schema", "apply", "team.omni", "dropped.pg", "--allow-data-loss")
+    assert (ran.code, asked) == (0, ["Apply it?"])

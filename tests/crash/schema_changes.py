@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from omnigraph import failpoints
@@ -16,19 +20,83 @@ node City { name: String @key }
 node Gone { name: String @key }
 edge LivesIn: Person -> City
 """
-CHANGED = """
-node Human @rename_from("Person") {
-  name: String @key
-  years: I64? @rename_from("age")
-  score: F64 @default(1.5)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the schema: its text, how many tables it changes, and how many come."""
+
+    text: str
+    changes: int
+    creates: int
+
+
+#: One of each kind, and all of them at once.
+KINDS = {
+    "names": Change(
+        """
+        node Human @rename_from("Person") {
+          name: String @key  years: I32? @rename_from("age")  more: String?
+        }
+        node City { name: String @key  country: String? }
+        node Gone { name: String @key }
+        edge LivesIn: Human -> City
+        """,
+        2,
+        0,
+    ),
+    "rules": Change(
+        """
+        node Person @description("who") {
+          name: String @key  age: I32? @index  nick: String? @unique
+          @range(age, 0..99)
+        }
+        node City { name: String @key }
+        node Gone { name: String @key }
+        edge LivesIn: Person -> City @card(0..5)
+        """,
+        0,
+        0,
+    ),
+    "values": Change(
+        """
+        node Person {
+          name: String @key  age: I64 @default(7)  nick: String?  adult: Bool? @backfill(age > 17)
+        }
+        node City { name: String @key  score: F64 @default(1.5) }
+        node Gone { name: String @key }
+        edge LivesIn: Person -> City
+        """,
+        2,
+        0,
+    ),
+    "types": Change(
+        """
+        node Person { name: String @key  age: I32?  nick: String? }
+        node City { name: String @key }
+        node Pet { name: String @key }
+        edge LivesIn: Person -> City
+        edge Owns: Person -> Pet
+        """,
+        0,
+        2,
+    ),
+    "all": Change(
+        """
+        node Human @rename_from("Person") {
+          name: String @key
+          years: I64? @rename_from("age")
+          score: F64 @default(1.5)
+        }
+        node City { name: String @key  country: String? }
+        node Pet { name: String @key }
+        edge LivesIn: Human -> City
+        edge Owns: Human -> Pet
+        """,
+        2,
+        2,
+    ),
 }
-node City { name: String @key  country: String? }
-node Pet { name: String @key }
-edge LivesIn: Human -> City
-edge Owns: Human -> Pet
-"""
-#: How many tables change and come.
-CHANGES, CREATES = 2, 2
 BRANCHES = ("main", "draft")
 
 
@@ -46,15 +114,25 @@ def make_graph(place: str) -> None:
         graph.branches.create("draft")
 
 
-def change(graph: Graph, branch: str) -> None:
-    graph.schema.apply(CHANGED, branch=branch, allow_data_loss=True, actor="child")
+def change(graph: Graph, kind: str, branch: str) -> None:
+    text = KINDS[kind].text
+    graph.schema.apply(text, branch=branch, allow_data_loss=True, actor="child")
 
 
-def change_with(place: str, branch: str, point: str, action: str, skip: int) -> None:
+def change_with(
+    place: str,
+    kind: str,
+    branch: str,
+    point: str,
+    action: str,
+    skip: int,
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """What the child does: one change of the schema with one active failpoint."""
+    os.environ.update(environment)
     with open(place) as graph, failpoints.active(point, action, skip=skip):
         try:
-            change(graph, branch)
+            change(graph, kind, branch)
         except (failpoints.FailpointError, OmnigraphError):
             raise SystemExit(3) from None
 

@@ -11,7 +11,7 @@ import pytest
 from omnigraph.graph import open
 from omnigraph.writes.sidecar import list_sidecars
 from tests.crash.children import KILLED, run_child
-from tests.crash.schema_changes import CHANGED, assert_shown, content, make_graph
+from tests.crash.schema_changes import KINDS, assert_shown, content, make_graph
 from tests.crash.schema_merges import merge, merge_with
 
 #: Where a merge of three tables dies, and if it takes effect all the same.
@@ -31,7 +31,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("template") / "graph"
     make_graph(str(place))
     with open(place) as graph:
-        graph.schema.apply(CHANGED, branch="draft", allow_data_loss=True)
+        graph.schema.apply(KINDS["all"].text, branch="draft", allow_data_loss=True)
         graph.mutate('query q() { insert Pet { name: "Rex" } }', branch="draft")
         graph.mutate('query q() { insert Owns { from: "ada", to: "Rex" } }', branch="draft")
         graph.mutate(

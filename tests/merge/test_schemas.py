@@ -8,8 +8,10 @@ from typing import Any, Literal
 
 import pytest
 
-from omnigraph.errors import MergeConflicts, UsageError
+from omnigraph.errors import MergeConflicts, ResourceLimit, UsageError
 from omnigraph.graph import Graph, init
+from omnigraph.merge import work
+from omnigraph.merge.amount import Sizes
 
 Side = Literal["ours", "theirs"]
 SCHEMA = """
@@ -360,16 +362,222 @@ def test_a_change_of_the_schema_is_picked(graph: Graph) -> None:
     checked(graph)
 
 
-def test_criss_cross_histories_with_different_schemas_are_refused(graph: Graph) -> None:
-    change(graph, "main", 'insert Person { name: "m" }')
-    change(graph, "draft", 'insert Person { name: "d" }')
+def criss_cross(graph: Graph) -> None:
+    """Merge the heads of both branches into each other."""
     heads = {branch: graph.commits(branch, limit=1)[0].id for branch in ("main", "draft")}
     graph.merge(heads["draft"])
     graph.merge(heads["main"], into="draft")
-    apply(graph, "draft", STEPS["add"][0])
-    change(graph, "main", 'insert Person { name: "n" }')
-    with pytest.raises(UsageError, match="several common ancestors"):
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("side", ["draft", "main"])
+def test_a_change_of_the_schema_after_criss_cross_merges_is_merged(
+    graph: Graph, step: str, side: str
+) -> None:
+    schema, ada, age = STEPS[step]
+    change(
+        graph,
+        "main",
+        'insert Person { name: "m", age: 1 }',
+        'update Person set { age: 37 } where name = "ada"',
+    )
+    change(graph, "draft", 'insert Person { name: "d", age: 2 }', 'delete Person where name = "cy"')
+    criss_cross(graph)
+    # What both have from each other is no change of either; what comes now is.
+    change(graph, "draft", 'update Person set { age: 3 } where name = "d"')
+    change(graph, "main", 'delete Person where name = "m"')
+    apply(graph, side, schema)
+    result = graph.merge("draft")
+    assert len(result.bases) == 2
+    merged = rows(graph)
+    assert {name: row[age] for name, row in merged.items()} == {"ada": 37, "bob": 40, "d": 3}
+    assert merged["ada"].keys() == ada.keys()
+    checked(graph)
+    assert graph.merge("draft").outcome == "already_up_to_date"
+    assert graph.merge("main", into="draft").outcome == "fast_forward"
+    assert rows(graph, branch="draft") == merged
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_common_ancestors_with_different_schemas_are_put_together(graph: Graph, step: str) -> None:
+    schema, ada, age = STEPS[step]
+    apply(graph, "draft", schema)
+    change(graph, "draft", f'update Person set {{ {age}: 37 }} where name = "ada"')
+    change(graph, "main", 'update Person set { age: 41 } where name = "bob"')
+    criss_cross(graph)
+    change(graph, "draft", f'update Person set {{ {age}: 38 }} where name = "ada"')
+    change(graph, "main", 'insert Person { name: "m" ' + _required(step) + f", {age}: 1 }}")
+    assert len(graph.merge("draft").bases) == 2
+    merged = rows(graph)
+    cy = 0 if step == "tighten" else None
+    assert {name: row[age] for name, row in merged.items()} == {
+        "ada": 38, "bob": 41, "cy": cy, "m": 1
+    }  # fmt: skip
+    assert merged["ada"] == {**ada, age: 38}
+    checked(graph)
+
+
+def test_what_common_ancestors_call_differently_is_a_conflict_only_if_it_still_is(
+    graph: Graph,
+) -> None:
+    apply(graph, "main", person('years: I32? @rename_from("age") nick: String?'))
+    apply(graph, "draft", person('winters: I32? @rename_from("age") nick: String?'))
+    heads = {branch: graph.commits(branch, limit=1)[0].id for branch in ("main", "draft")}
+    graph.merge(heads["draft"], prefer="ours")
+    graph.merge(heads["main"], into="draft", prefer="ours")
+    change(graph, "draft", 'update Person set { winters: 37 } where name = "ada"')
+    change(graph, "main", 'insert Person { name: "m", years: 1 }')
+    with pytest.raises(MergeConflicts) as caught:
         graph.merge("draft")
+    (conflict,) = caught.value.conflicts
+    assert (conflict.kind, conflict.type, conflict.id) == ("SchemaConflict", "Person", "name")
+    graph.merge("draft", prefer="theirs")
+    ages = {name: row["winters"] for name, row in rows(graph).items()}
+    assert ages == {"ada": 37, "bob": 40, "cy": None, "m": 1}
+    checked(graph)
+
+
+def test_common_ancestors_whose_schemas_never_fit_say_what_to_do(graph: Graph) -> None:
+    apply(graph, "main", person('nick: String? name_2: I32? @rename_from("age")'))
+    apply(graph, "draft", person('age: I32? name_2: String? @rename_from("nick")'))
+    heads = {branch: graph.commits(branch, limit=1)[0].id for branch in ("main", "draft")}
+    settled = person('years: I32? @rename_from("name_2") nick: String?')
+    apply(graph, "main", settled)
+    graph.merge(heads["draft"])
+    other = person('age: I32? alias: String? @rename_from("name_2")')
+    apply(graph, "draft", other)
+    graph.merge(heads["main"], into="draft")
+    change(graph, "draft", 'insert Person { name: "d" }')
+    picked = graph.commits("draft", limit=1)[0].id
+    change(graph, "main", 'insert Person { name: "m" }')
+    with pytest.raises(UsageError, match=r"name_2(.|\n)*cherry-pick"):
+        graph.merge("draft")
+    # As the message says.
+    graph.cherry_pick(picked)
+    assert rows(graph).keys() == {"ada", "bob", "cy", "d", "m"}
+    checked(graph)
+
+
+def test_a_merge_that_would_not_fit_into_memory_is_refused_before_it_begins(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply(graph, "draft", STEPS["rename"][0])
+    middle = graph.commits("draft", limit=1)[0].id
+    graph.load({"Person": [{"name": f"p{n}", "years": n} for n in range(100)]}, branch="draft")
+    change(graph, "main", 'insert Person { name: "m" }')
+    monkeypatch.setattr(work, "SIZES", Sizes(across_schemas=5_000))
+    with pytest.raises(ResourceLimit, match="Merge the commit that has changed the schema"):
+        graph.merge("draft")
+    # As the message says; what is left then has one schema.
+    graph.merge(middle)
+    graph.merge("draft")
+    assert len(rows(graph)) == 104
+    checked(graph)
+
+
+# --- the same change on two branches ---
+
+
+def both(graph: Graph, schema: str) -> None:
+    for branch in ("main", "draft"):
+        apply(graph, branch, schema)
+
+
+@pytest.mark.parametrize("into", ["main", "draft"])
+def test_branches_that_made_the_same_change_can_go_on_and_be_merged_again(
+    graph: Graph, into: str
+) -> None:
+    other = "draft" if into == "main" else "main"
+    more = "node Pet { name: String @key kind: String? }\nedge Owns: Person -> Pet"
+    both(graph, person("age: I32? nick: String? mail: String?", more=more))
+    change(graph, "main", 'insert Pet { name: "Tom" }')
+    change(
+        graph,
+        "draft",
+        'insert Pet { name: "Rex" }',
+        'insert Owns { from: "ada", to: "Rex" }',
+        'update Person set { mail: "a@x" } where name = "ada"',
+    )
+    graph.merge("draft")
+    # Nobody has dropped anything: each has its own number for what is the same.
+    change(
+        graph,
+        other,
+        'update Person set { mail: "b@x" } where name = "bob"',
+        'insert Pet { name: "Kim" }',
+    )
+    change(graph, into, 'update Person set { mail: "c@x" } where name = "cy"')
+    if into == "main":
+        change(graph, other, 'update Pet set { kind: "dog" } where name = "Rex"')
+    graph.merge(other, into=into)
+    mails = {name: row["mail"] for name, row in rows(graph, branch=into).items()}
+    assert mails == {"ada": "a@x", "bob": "b@x", "cy": "c@x"}
+    pets = {name: row["kind"] for name, row in rows(graph, "Pet", into).items()}
+    assert pets == {"Rex": "dog" if into == "main" else None, "Tom": None, "Kim": None}
+    assert len(graph.snapshot(into).read("Owns")) == 1
+    checked(graph)
+    # And back, and on.
+    graph.merge(into, into=other)
+    change(graph, other, 'delete Pet where name = "Rex"')
+    graph.merge(other, into=into)
+    for branch in (into, other):
+        assert rows(graph, "Pet", branch).keys() == {"Kim", "Tom"}
+        assert len(graph.snapshot(branch).read("Owns")) == 0
+    checked(graph)
+
+
+def test_a_property_that_was_dropped_and_declared_again_keeps_nothing_of_before(
+    graph: Graph,
+) -> None:
+    apply(graph, "draft", person("age: I32?"))
+    apply(graph, "draft", person("age: I32? nick: String?"))
+    change(graph, "main", 'insert Person { name: "dot", age: 5 }')
+    graph.merge("draft")
+    assert {row["nick"] for row in rows(graph).values()} == {None}
+    checked(graph)
+
+
+# --- what one side forbids and the other does ---
+
+
+@pytest.mark.parametrize("side", ["draft", "main"])
+def test_a_value_that_one_side_removes_from_an_enum_and_the_other_uses_is_a_conflict(
+    graph: Graph, side: str
+) -> None:
+    other = "main" if side == "draft" else "draft"
+    for values in ("a, b, c",):
+        apply(graph, "main", person(f"age: I32? mood: enum({values})?"))
+    graph.merge("main", into="draft")
+    apply(graph, side, person("age: I32? mood: enum(a, b)?"))
+    change(
+        graph,
+        other,
+        'insert Person { name: "dot", mood: "c" }',
+        'update Person set { mood: "c" } where name = "bob"',
+        'update Person set { mood: "a" } where name = "cy"',
+    )
+    with pytest.raises(MergeConflicts) as caught:
+        graph.merge("draft")
+    found = {(c.kind, c.id, c.property) for c in caught.value.conflicts}
+    assert found == {
+        ("ValueConstraintViolation", "dot", "mood"),
+        ("ValueConstraintViolation", "bob", "mood"),
+    }
+    entries = [
+        {**conflict.to_dict(), "resolution": {"value": "b"}} for conflict in caught.value.conflicts
+    ]
+    graph.merge("draft", resolutions=entries)
+    moods = {name: row["mood"] for name, row in rows(graph).items()}
+    assert moods == {"ada": None, "bob": "b", "cy": "a", "dot": "b"}
+    checked(graph)
+
+
+def test_rows_of_the_other_side_get_the_default_of_a_new_required_property(graph: Graph) -> None:
+    apply(graph, "draft", person('age: I32? nick: String? mail: String @default("-")'))
+    change(graph, "main", 'insert Person { name: "dot" }')
+    graph.merge("draft")
+    assert {row["mail"] for row in rows(graph).values()} == {"-"}
+    checked(graph)
 
 
 def test_a_diff_over_a_change_of_the_schema_shows_its_steps_and_no_rows(graph: Graph) -> None:

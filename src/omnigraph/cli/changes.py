@@ -256,6 +256,8 @@ def _json_lines(page: ChangePage) -> Iterator[dict[str, Any]]:
     for part in page.commits:
         commit = part.commit.to_dict()
         about = {"commit": commit["id"], "time": commit["time"], "actor": commit["actor"]}
+        if part.schema is not None:
+            yield {**about, "schema": part.schema.to_dict()}
         for change in part.changes:
             yield {**about, **change.to_dict()}
     yield {"cursor": page.cursor, "has_more": page.has_more}
@@ -278,6 +280,11 @@ def _print_commit(output: Output, part: CommitChanges, look: Any) -> None:
 
     for line in commit_lines(part.commit, look):
         output.result(line)
+    if part.schema is not None:
+        from omnigraph.cli.schema_plan_text import plan_lines
+
+        for line in plan_lines(part.schema, look, is_done=True):
+            output.result(line)
     counts: dict[str, list[int]] = {}
     for change in part.changes:
         numbers = counts.setdefault(change.type, [0, 0, 0])

@@ -140,7 +140,7 @@ def print_diff(output: Output, diff: Diff, format: str, *, limit: int | None, fu
     if schema is not None:
         from omnigraph.cli.schema_plan_text import plan_lines
 
-        for line in plan_lines(schema, look):
+        for line in plan_lines(schema, look, is_done=True):
             output.result(line)
         output.result("")
     for line in summary_lines(

@@ -164,7 +164,7 @@ def apply(
             "changing the schema has to be confirmed, and there is nobody to ask; pass --yes"
         )
     with writing(place, output, f"schema of {branch}") as graph:
-        if not yes and not _is_confirmed(output, graph, file, branch, about):
+        if not (yes or _is_confirmed(output, graph, file, branch, allow_data_loss, about)):
             output.note("the schema stays as it is")
             return 1
         result = graph.schema.apply(file, branch=branch, allow_data_loss=allow_data_loss, **about)
@@ -172,7 +172,7 @@ def apply(
         output.data(result.to_dict())
         return 0
     if yes:
-        _print_plan(output, result.plan)
+        _print_plan(output, result.plan, is_done=True)
     if result.commit is None:
         return 0
     done = "was applied before" if result.repeated else "applied"
@@ -181,13 +181,30 @@ def apply(
 
 
 def _is_confirmed(
-    output: Output, graph: Graph, file: str, branch: str, about: dict[str, Any]
+    output: Output,
+    graph: Graph,
+    file: str,
+    branch: str,
+    allow_data_loss: bool,
+    about: dict[str, Any],
 ) -> bool:
-    """Show the steps and ask; what is applied then is what was shown."""
+    """Show the steps and ask; what is applied then is what was shown.
+
+    Nobody is asked about what is refused: applying it says why.
+    """
     steps = graph.schema.plan(file, branch=branch)
     _print_plan(output, steps)
     about["if_schema"] = steps.accepted.identity_hash
-    return not steps.steps or steps.effect == "refused" or click.confirm("Apply it?", err=True)
+    is_refused = steps.effect == "refused" or not (
+        allow_data_loss or _loses_nothing(graph, branch, steps)
+    )
+    return not steps.steps or is_refused or click.confirm("Apply it?", err=True)
+
+
+def _loses_nothing(graph: Graph, branch: str, steps: SchemaPlan) -> bool:
+    """True when what is dropped has no rows."""
+    state = graph.snapshot(branch)
+    return not any(state.count(step.old_type or "") for step in steps.of_effect("destructive"))
 
 
 @schema.command(
@@ -219,12 +236,12 @@ def history(output: Output, place: str, branch: str, limit: int | None) -> None:
         output.result(f"  {', '.join(about)}")
         if commit.message:
             output.result(f"  {one_line(commit.message)}")
-        _print_plan(output, change.plan)
+        _print_plan(output, change.plan, is_done=True)
 
 
-def _print_plan(output: Output, steps: SchemaPlan) -> None:
+def _print_plan(output: Output, steps: SchemaPlan, *, is_done: bool = False) -> None:
     from omnigraph.cli.diff import terminal_look
     from omnigraph.cli.schema_plan_text import plan_lines
 
-    for line in plan_lines(steps, terminal_look()):
+    for line in plan_lines(steps, terminal_look(), is_done=is_done):
         output.result(line)

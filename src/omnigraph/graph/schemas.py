@@ -155,7 +155,7 @@ class SchemaCalls:
         changes = []
         for commit in history.schema_commits(branch)[:limit]:
             before = history.schemas.before(commit)
-            plan = plan_schema(before, history.schemas.catalog(commit.schema))
+            plan = plan_schema(before, history.schemas.applied(before, commit.schema))
             changes.append(SchemaCommit(commit, plan))
         return changes
 

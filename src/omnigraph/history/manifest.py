@@ -70,11 +70,11 @@ COMMIT_FILTER = f"object_type = '{COMMIT}'"
 ARCHIVED_FILTER = f"object_type = '{ARCHIVED}'"
 PACKED_FILTER = f"object_type = '{PACKED}'"
 DELETED_FILTER = f"object_type = '{DELETED_BRANCH}'"
-#: Commits that have changed the schema, and the first one. JSON has these texts nowhere else:
+#: Commits that have changed the schema, and with the first one. JSON has these texts nowhere else:
 #: quotes in messages are escaped.
+SCHEMA_CHANGE_FILTER = "contains(metadata, '\"schema_before\":')"
 SCHEMA_COMMIT_FILTER = (
-    f"{COMMIT_FILTER} and (contains(metadata, '\"schema_before\":') or"
-    " contains(metadata, '\"parents\":[]'))"
+    f"{COMMIT_FILTER} and ({SCHEMA_CHANGE_FILTER} or contains(metadata, '\"parents\":[]'))"
 )
 
 

@@ -23,6 +23,7 @@ from omnigraph.history.manifest import (
     COMMIT_FILTER,
     PACKED,
     PACKED_FILTER,
+    SCHEMA_CHANGE_FILTER,
     Commit,
     TableIdentity,
     as_table,
@@ -58,6 +59,11 @@ class Publication:
     def may_delete(self) -> bool:
         """True when the commit has deleted rows, or does not say."""
         return self.commit.deleted != 0
+
+    @property
+    def changes_schema(self) -> bool:
+        """True when the commit has changed the schema: rows may have got values all the same."""
+        return self.commit.schema_before is not None
 
 
 class Publications:
@@ -113,8 +119,9 @@ def publications(
     """
     kinds = f"({COMMIT_FILTER} or {ARCHIVED_FILTER})" if branch == ARCHIVE else COMMIT_FILTER
     mark = id_marks((id,))
-    marked = f"{kinds} and (location is null or contains(location, '{mark}'))"
-    rows = history.rows(branch, f"({marked}) or {PACKED_FILTER}")
+    marked = f"location is null or contains(location, '{mark}') or {SCHEMA_CHANGE_FILTER}"
+    # Commits that have changed the schema are never packed.
+    rows = history.rows(branch, f"({kinds} and ({marked})) or {PACKED_FILTER}")
     is_packed = pc.equal(rows["object_type"], PACKED)
     unpacked = [
         {**row, "metadata": json.dumps(details, separators=(",", ":"))}

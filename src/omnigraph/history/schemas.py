@@ -15,11 +15,11 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from omnigraph.errors import OmnigraphError, StorageError
 from omnigraph.history.manifest import Commit, TableIdentity
-from omnigraph.language import Catalog
+from omnigraph.language import Catalog, EdgeType, NodeType, check_schema
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
 
@@ -65,6 +65,18 @@ class Schemas:
         if schema is None:
             schema = self._known[hash] = self._read(hash) if hash else self._origin()
         return schema
+
+    def applied(self, before: Catalog, hash: str) -> Catalog:
+        """A schema as it was compiled when it followed another one, with its backfills."""
+        schema = self.schema(hash)
+        known = {number for type in before.tables() for number in _numbers(type)}
+        new = {number for type in schema.catalog.tables() for number in _numbers(type)} - known
+        if "@backfill" not in schema.text or not new:
+            return schema.catalog
+        accepted = structs.replace(before, next_id=min(new))
+        catalog, _ = check_schema(schema.text, accepted=accepted)
+        is_same = catalog is not None and catalog.identity_hash == hash
+        return catalog if catalog is not None and is_same else schema.catalog
 
     def before(self, commit: Commit) -> Catalog:
         """The schema before a commit; before the first one there is nothing in it."""
@@ -212,6 +224,10 @@ class Schemas:
         if stored is None:
             raise StorageError(f"{self._location.child(path)} is missing from the graph")
         return stored.data
+
+
+def _numbers(type: NodeType | EdgeType) -> list[int]:
+    return [type.id, *(property.id for property in type.properties.values())]
 
 
 def show_schema(objects: Objects, schema: Schema) -> None:

@@ -22,6 +22,7 @@ from omnigraph.history.open_manifest import OpenManifest
 from omnigraph.history.recent import tail_after
 from omnigraph.storage.cache_files import Stamp
 from omnigraph.storage.forks import refuse_fork
+from omnigraph.storage.ledger import LedgerVersion
 from omnigraph.storage.version_file import newest_stamp
 
 
@@ -125,6 +126,21 @@ class StateReader(OpenManifest):
             followed = self._follow(base, stamp, newest or self._stamp(branch, version or 0))
             if followed is not None:
                 return followed
+        ledger, state = self._folded(branch, version, base)
+        if base is not None and state.tables.keys() - base.state.tables.keys():
+            # They are new, or were dropped long ago: rows of theirs come again when they have moved
+            # inside the manifest, and the row that says so may have stayed where it was.
+            ledger, state = self._folded(branch, version, None)
+        head = self._effective_head(branch, parent, state)
+        format = format_of(ledger.metadata)
+        present = BranchState(epoch, branch, identity, head, state, format, ledger)
+        self._see(present)
+        return present
+
+    def _folded(
+        self, branch: str, version: int | None, base: BranchState | None
+    ) -> tuple[LedgerVersion, ManifestState]:
+        """Read the rows of the state of a branch, or what came since an earlier one, and fold."""
         ledger, rows = self._ledger.read(
             native(branch),
             STATE_FILTER,
@@ -134,12 +150,7 @@ class StateReader(OpenManifest):
         )
         self._identify(ledger.metadata.get(GRAPH_KEY))
         rows = rows.filter(pc.not_equal(rows["object_type"], COMMIT)).to_pylist()
-        state = fold(ledger.version, rows, None if base is None else base.state)
-        head = self._effective_head(branch, parent, state)
-        format = format_of(ledger.metadata)
-        present = BranchState(epoch, branch, identity, head, state, format, ledger)
-        self._see(present)
-        return present
+        return ledger, fold(ledger.version, rows, None if base is None else base.state)
 
     def _follow(self, base: BranchState, before: Stamp, after: Stamp | None) -> BranchState | None:
         """The state at a later version, computed from the steps to it, if they are known."""

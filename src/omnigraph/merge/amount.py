@@ -28,12 +28,15 @@ class Sizes:
         bucket: So many bytes of changed rows are in one bucket: some times as many are in memory.
         key_rows: So many changed rows have their keys in one bucket.
         portion: So many rows are divided by one task.
+        across_schemas: So many bytes of changed rows are merged when the schemas differ, which is
+            not done in tasks.
     """
 
     at_once: int = 128 << 20
     bucket: int = 64 << 20
     key_rows: int = 2_000_000
     portion: int = 1 << 20
+    across_schemas: int = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,19 @@ def changed_tables(base: Base, theirs: GraphState) -> list[Changed]:
             rows += sum(rows for rows, _ in steps)
             changed.append(Changed(type, way, rows, max((blobs for _, blobs in steps), default=0)))
     return changed
+
+
+def size_of_changes(base: Base, theirs: GraphState) -> int:
+    """About how many bytes of rows have changed on their side, whatever schema the base has."""
+    size = 0
+    for type in theirs.catalog.tables():
+        rows, blobs = theirs.table(type).rows, 0
+        if base.state.has(type):
+            steps = [_step(type, *states) for states in route(type, base.state, theirs).steps]
+            rows = sum(rows for rows, _ in steps)
+            blobs = max((blobs for _, blobs in steps), default=0)
+        size += rows * (_width(type) + blobs)
+    return size
 
 
 def _step(type: Type, one: GraphState, other: GraphState) -> tuple[int, int]:

@@ -14,10 +14,11 @@ from typing import Any, Literal
 from msgspec import Struct, structs
 
 from omnigraph import failpoints
-from omnigraph.errors import UsageError
+from omnigraph.errors import ResourceLimit, UsageError
 from omnigraph.history.manifest import Commit
 from omnigraph.history.repository import Repository
 from omnigraph.language.schema.steps import SchemaPlan
+from omnigraph.merge.amount import Sizes, size_of_changes
 from omnigraph.merge.ancestors import Ancestry
 from omnigraph.merge.base import Base, common_base
 from omnigraph.merge.changes import GraphState, state_at
@@ -272,7 +273,7 @@ def _prepared(
     if start.base is None:
         return start, Combined({}, (), ()), {}
     states = (ours, start.base.state, proposal.theirs)
-    if len({state.state.schema for state in states}) > 1:
+    if len({state.state.schema for state in states}) > 1 or start.base.own_catalog is not None:
         return start, *_across_schemas(view, ours, start.base, proposal, settings)
     # What a branch becomes that has no changes of its own is known to keep the rules.
     check = start.outcome != "fast_forward"
@@ -292,10 +293,11 @@ def _across_schemas(
     view: View, ours: GraphState, base: Base, proposal: Proposal, settings: Settling
 ) -> tuple[Combined, Mapping[str, Change]]:
     """Merge states that do not have the same schema: at once, and for this state alone."""
-    from omnigraph.merge.across_schemas import combine_across
-    from omnigraph.merge.schemas import schemas_merged
+    from omnigraph.merge.schemas.outcome import schemas_merged
+    from omnigraph.merge.schemas.rows import combine_across
 
     view.is_exact = True
+    _refuse_large(base, proposal, Sizes() if settings.work is None else settings.work.sizes)
     settings = structs.replace(settings, work=None)
     outcome = schemas_merged(ours, base, proposal.theirs, settings)
     merged = combine_across(view, outcome, settings, source=proposal.theirs)
@@ -308,6 +310,20 @@ def _across_schemas(
         every = combine_across(trial, outcome, without, source=proposal.theirs).combined
         _refuse_unknown(settings, known | {conflict.key for conflict in every.conflicts}, proposal)
     return combined, merged.changes
+
+
+def _refuse_large(base: Base, proposal: Proposal, sizes: Sizes) -> None:
+    """Refuse what would not fit into memory: with different schemas there are no tasks."""
+    size = size_of_changes(base, proposal.theirs)
+    if size > sizes.across_schemas:
+        raise ResourceLimit(
+            f"{proposal.action}: about {size >> 20:,} MiB of rows have changed. When the schemas"
+            f" differ a merge is done in memory, with at most {sizes.across_schemas >> 20:,} MiB of"
+            " them. Merge the commit that has changed the schema into the other branch first, as"
+            " `omnigraph schema history` names it: with one schema the rest is merged in tasks",
+            resource="bytes",
+            limit=sizes.across_schemas,
+        )
 
 
 def _refuse_unknown(settings: Settling, known: Collection[Key], proposal: Proposal) -> None:

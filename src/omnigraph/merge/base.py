@@ -10,20 +10,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
-from omnigraph.errors import NotFound, UsageError
+from omnigraph.errors import NotFound
 from omnigraph.history.repository import Repository
 from omnigraph.language import Catalog, EdgeType, NodeType
+from omnigraph.language.schema.merge import renumber
+from omnigraph.language.schema.parts import Path
 from omnigraph.merge.ancestors import Ancestry
 from omnigraph.merge.changes import (
     GraphState,
     change_schema,
+    column_names,
     compared_columns,
+    identity_of,
+    rows_in_terms,
     state_at,
     table_changes,
 )
 from omnigraph.merge.rows import RowChanges, across, composed, with_ids, without_ids
+from omnigraph.merge.schemas.terms import Terms
 from omnigraph.merge.three_way import Merged, ids_to_merge, three_way
 from omnigraph.storage.table_ref import ROW_ID
 
@@ -38,32 +44,67 @@ class Base(Struct, frozen=True):
     Attributes:
         overlay: By type, what is different from the state.
         doubts: By type, what nobody can tell.
-        catalog: The schema in whose terms it is read, if that is not its own.
+        own_catalog: The schema in whose terms it is read, if that is not the state's.
+        unsure: Parts of the schema of which nobody can tell what they were.
     """
 
     state: GraphState
     overlay: Mapping[str, RowChanges] = field(default_factory=dict)
     doubts: Mapping[str, Doubts] = field(default_factory=dict)
-    catalog: Catalog | None = None
+    own_catalog: Catalog | None = None
+    unsure: frozenset[Path] = frozenset()
+
+    @property
+    def catalog(self) -> Catalog:
+        """The schema in whose terms it is read."""
+        return self.own_catalog or self.state.catalog
+
+    def in_terms_of(self, catalog: Catalog, terms: Terms) -> Base:
+        """The same base, read as one of another schema."""
+        own = renumber(self.catalog, terms.numbers)
+        types = {identity_of(type): type for type in own.tables()}
+        overlay: dict[str, RowChanges] = {}
+        doubts: dict[str, Doubts] = {}
+        for type in catalog.tables():
+            was = types.get(identity_of(type))
+            if was is None:
+                continue
+            if was.name in self.overlay:
+                changes = self.overlay[was.name]
+                overlay[type.name] = RowChanges(
+                    rows_in_terms(changes.before, was, type, terms),
+                    rows_in_terms(changes.after, was, type, terms),
+                )
+            if was.name in self.doubts:
+                names = column_names(was, type)
+                doubts[type.name] = {
+                    id: columns and frozenset(names[c] for c in columns if c in names)
+                    for id, columns in self.doubts[was.name].items()
+                }
+        known = {**self.state.terms.backfilled, **terms.backfilled}
+        state = structs.replace(self.state, terms=structs.replace(terms, backfilled=known))
+        return Base(state, overlay, doubts, catalog, self.unsure)
 
     def changes_to(self, new: GraphState) -> dict[str, RowChanges]:
         """What changed since, by the type's name; only types with changes."""
         changes_by_type = {}
-        catalog = self.catalog or self.state.catalog
-        for type in catalog.tables():
-            if self.state.place(type) == new.place(type) and type.name not in self.overlay:
-                continue
-            changes = table_changes(type, self.state, new)
-            if type.name in self.overlay:
-                changes = across(
-                    self.overlay[type.name],
-                    changes,
-                    compared_columns(type),
-                    self.doubts.get(type.name, ()),
-                )
+        for type in self.catalog.tables():
+            changes = self.changes(type, new)
             if not changes.is_empty or self.doubts.get(type.name):
                 changes_by_type[type.name] = changes
         return changes_by_type
+
+    def changes(self, type: Type, new: GraphState) -> RowChanges:
+        """What changed since in the table of a type."""
+        overlay = self.overlay.get(type.name)
+        if self.state.place(type) == new.place(type) and overlay is None:
+            empty = change_schema(type).empty_table()
+            return RowChanges(empty, empty)
+        changes = table_changes(type, self.state, new)
+        if overlay is None:
+            return changes
+        doubts = self.doubts.get(type.name, ())
+        return across(overlay, changes, compared_columns(type), doubts)
 
     def rows(self, type: Type, ids: pa.Array) -> pa.Table:
         """The rows with some ids."""
@@ -82,13 +123,12 @@ def common_base(repository: Repository, ancestry: Ancestry, commits: Sequence[st
     base = Base(states[0])
     for other in states[1:]:
         below = ancestry.bases(base.state.commit, other.commit)
-        if other.state.schema != base.state.state.schema:
-            raise UsageError(
-                f"both sides come from the commits {base.state.commit} and {other.commit}, which"
-                " have different schemas, and no schema can be told that both have come from; merge"
-                " the two commits on a branch of their own, and that branch into both sides first"
-            )
-        base = _with(base, common_base(repository, ancestry, below), other)
+        first = common_base(repository, ancestry, below)
+        if len({each.catalog.identity_hash for each in (base, first, other)}) > 1:
+            from omnigraph.merge.schemas.ancestors import in_common_terms
+
+            base, first, other = in_common_terms(base, first, other)
+        base = _with(base, first, other)
     return base
 
 
@@ -110,7 +150,7 @@ def _with(ours: Base, below: Base, theirs: GraphState) -> Base:
     """A base with what another common ancestor has changed since both come from."""
     overlay, doubts = dict(ours.overlay), {name: dict(d) for name, d in ours.doubts.items()}
     for name, changes in below.changes_to(theirs).items():
-        type = theirs.catalog.type(name)
+        type = below.catalog.type(name)
         unsure = below.doubts.get(name, {})
         rows = ours.rows(type, ids_to_merge(changes, unsure))
         merged = three_way(changes, rows, compared_columns(type), doubts=unsure)
@@ -130,7 +170,7 @@ def _with(ours: Base, below: Base, theirs: GraphState) -> Base:
         for id, columns in unknown.items():
             before = known.get(id, frozenset())
             known[id] = None if columns is None or before is None else before | columns
-    return Base(ours.state, overlay, doubts)
+    return structs.replace(ours, overlay=overlay, doubts=doubts)
 
 
 def _doubts_of(merged: Merged) -> Doubts:

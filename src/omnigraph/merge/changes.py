@@ -22,7 +22,7 @@ from omnigraph.language import Catalog, EdgeType, NodeType
 from omnigraph.language.schema.arrow import PROPERTY_ID, table_schema
 from omnigraph.merge.ancestors import fork_point
 from omnigraph.merge.rows import RowChanges, across, net
-from omnigraph.merge.terms import AS_STORED, Terms
+from omnigraph.merge.schemas.terms import AS_STORED, Terms
 from omnigraph.storage.blobs import with_tokens
 from omnigraph.storage.changes import Changes, changes_between
 from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID, TableRef
@@ -78,7 +78,8 @@ class GraphState(Struct, frozen=True, dict=True):
     def identity(self, type: Type) -> TableIdentity:
         """Which table is that of a type in this state."""
         identity = identity_of(type)
-        return self.terms.identities.get(identity, identity)
+        other = self.terms.identities.get(identity)
+        return identity if other is None or other not in self.state.tables else other
 
     def place(self, type: Type) -> tuple[TableRef, int] | None:
         """Which version of which table a type has; None when it has none."""
@@ -183,6 +184,33 @@ def as_change_rows(
     return pa.table([*columns, rows_read[ROW_ID].cast(pa.uint64())], schema)
 
 
+def rows_in_terms(rows: pa.Table, was: Type, type: Type, terms: Terms) -> pa.Table:
+    """Rows in the form that changes have, as rows of the same type in another schema."""
+    names = {new: old for old, new in column_names(was, type).items()}
+    schema = change_schema(type)
+    columns = []
+    for field in schema.remove(schema.get_field_index(ROW_ID)):
+        old = names.get(field.name)
+        values = None if old is None else rows[old].cast(field.type)
+        if values is None or values.null_count:
+            values = terms.filled(type, field, values, rows["id"])
+        columns.append(values)
+    return pa.table([*columns, rows[ROW_ID]], schema)
+
+
+def column_names(was: Type, type: Type) -> dict[str, str]:
+    """What the columns of a type are called in another schema that has it."""
+    names = {_property_id(field): field.name for field in table_schema(type)}
+    both = {}
+    for field in table_schema(was):
+        id = _property_id(field)
+        if id is None:
+            both[field.name] = field.name
+        elif id in names:
+            both[field.name] = names[id]
+    return both
+
+
 def change_schema(type: Type) -> pa.Schema:
     """The columns of rows in changes: those of the table, and the stable row id if it has one."""
     blobs = {p.name for p in type.stored_properties if p.type.is_blob}
@@ -200,7 +228,10 @@ def table_changes(type: Type, old: GraphState, new: GraphState) -> RowChanges:
     that is in one state only has all its rows there.
     """
     if not (old.has(type) and new.has(type)):
-        return RowChanges(_all_rows(type, old), _all_rows(type, new))
+        return RowChanges(all_rows(type, old), all_rows(type, new))
+    if old.table(type).path != new.table(type).path:
+        # Two branches have added the type, each with a table of its own.
+        return net(all_rows(type, old), all_rows(type, new), compared_columns(type))
     way = route(type, old, new)
     step_changes = [
         _changes(type, one.snapshot(type), other.snapshot(type), new.terms)
@@ -289,7 +320,8 @@ def _origin(old: GraphState, new: GraphState) -> GraphState:
     return state_at(old.repository, met, *homes)
 
 
-def _all_rows(type: Type, state: GraphState) -> pa.Table:
+def all_rows(type: Type, state: GraphState) -> pa.Table:
+    """All rows of a type, in the form that changes have; none if there is no such type."""
     if not state.has(type):
         return change_schema(type).empty_table()
     snapshot = state.snapshot(type)

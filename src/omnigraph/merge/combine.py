@@ -29,6 +29,7 @@ from omnigraph.language.schema.arrow import table_schema
 from omnigraph.language.schema.catalog import ENDS
 from omnigraph.language.schema.steps import SchemaPlan
 from omnigraph.language.values import ValueFault, coerce
+from omnigraph.merge.amount import Sizes
 from omnigraph.merge.base import Base, Doubts
 from omnigraph.merge.changes import (
     GraphState,
@@ -47,7 +48,7 @@ from omnigraph.merge.conflicts import (
     describe_key,
 )
 from omnigraph.merge.rows import Bools, Places, RowChanges, places, with_ids
-from omnigraph.merge.terms import AS_STORED, Terms
+from omnigraph.merge.schemas.terms import AS_STORED, Terms
 from omnigraph.merge.three_way import (
     Choice,
     Granularity,
@@ -122,6 +123,10 @@ class Combined(Struct, frozen=True):
 class Work(Protocol):
     """Does large merges in tasks, with the same results."""
 
+    @property
+    def sizes(self) -> Sizes:
+        """What is large."""
+
     def combined(
         self, view: View, base: Base, theirs: GraphState, settings: Settling, check: bool
     ) -> Combined | None:
@@ -194,7 +199,7 @@ class Combination:
         self.theirs = theirs
         self.settings = settings
         #: The schema of the outcome.
-        self.catalog: Catalog = base.catalog or view.catalog
+        self.catalog: Catalog = base.own_catalog or view.catalog
         #: Rows that are taken from one side as they are there, and values that settle conflicts.
         self.pins: dict[str, dict[str, Side]] = {}
         self.new_values: dict[str, dict[tuple[str, str], Any]] = {}

@@ -21,6 +21,7 @@ from omnigraph.language.schema.steps import SchemaPlan
 from omnigraph.language.values import to_json
 from omnigraph.merge.changes import GraphState, changed_types, compared_columns, table_changes
 from omnigraph.merge.rows import RowChanges, aligned, ordered_union
+from omnigraph.merge.schemas.filled import with_filled
 
 EntityKind = Literal["node", "edge"]
 Operation = Literal["insert", "update", "delete"]
@@ -151,6 +152,7 @@ class Diff:
         for type in changed_types(self._old, self._new):
             if self._filter.wants(type):
                 changes = table_changes(type, self._old, self._new)
+                changes = with_filled(type, self._old, self._new, changes)
                 part = column_changes(type, changes, self._filter.ops)
                 if len(part.ids):
                     yield part
@@ -170,7 +172,7 @@ class Diff:
         """What leads from the schema of the first state to that of the second; None if nothing.
 
         Rows are compared in the terms of the second: a property that has another name, or that is
-        new and has its default, is no change of a row.
+        new and has its default, is no change of a row; one that was computed is.
         """
         if not self.old or self._old.state.schema == self._new.state.schema:
             return None

@@ -250,9 +250,12 @@ class _Walk:
     def _written_by(self, row: _Row, below: int) -> tuple[Publication, int] | None:
         """The newest publication that may have written a row, and the version before it."""
         # Rows that are new in a write of many come in a version that is not published itself.
-        for publication in self._publications.until(min(below, row.updated + 1)):
+        newest = row.updated + 1
+        for publication in self._publications.until(below):
+            if publication.version > newest and not publication.changes_schema:
+                continue
             before = self._publications.before(publication)
-            if before < row.updated:
+            if before < row.updated or publication.changes_schema:
                 return publication, before
         return None
 

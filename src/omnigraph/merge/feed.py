@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from omnigraph.errors import NotFound, StorageError, UsageError
@@ -19,11 +19,14 @@ from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import GRAPH_KEY, Commit
 from omnigraph.history.repository import Repository
 from omnigraph.language import EdgeType, NodeType
+from omnigraph.language.schema.plan import plan_schema
+from omnigraph.language.schema.steps import SchemaPlan
 from omnigraph.merge.changes import GraphState, changed_types
 from omnigraph.merge.commit_states import states_around
 from omnigraph.merge.cursor import Origin, Position, gap, read_cursor, write_cursor
 from omnigraph.merge.diff import ChangeFilter, EntityChange
 from omnigraph.merge.ordered_changes import TouchedRows, all_rows, changes_after, touched_rows
+from omnigraph.merge.schemas.filled import filled_ids
 from omnigraph.storage.version_file import version_path
 
 #: A page looks at so many commits at most, however few changes it finds.
@@ -39,11 +42,14 @@ class CommitChanges:
         commit: The commit.
         changes: The changes, by node types, then edge types, and in each by ids.
         is_complete: False when more changes of this commit are on the next page.
+        schema: The steps by which it has changed the schema; None if it has not. They come before
+            the changes: those do not show names that are others, and defaults that all rows get.
     """
 
     commit: Commit
     changes: tuple[EntityChange, ...]
     is_complete: bool
+    schema: SchemaPlan | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Give the changes as plain values."""
@@ -51,6 +57,7 @@ class CommitChanges:
             "commit": self.commit.to_dict(),
             "changes": [change.to_dict() for change in self.changes],
             "is_complete": self.is_complete,
+            "schema": None if self.schema is None else self.schema.to_dict(),
         }
 
 
@@ -149,7 +156,9 @@ class Feed:
         for commit in self._commits(seen, position):
             place = position.place if commit.id == position.commit else None
             part = self._part(seen, commit, wanted, place, limit)
-            if part.changes:
+            if place is None and commit.schema_before is not None:
+                part = replace(part, schema=self._schema(commit))
+            if part.changes or part.schema is not None:
                 commits.append(part)
                 limit -= len(part.changes)
             if not part.is_complete:
@@ -219,7 +228,7 @@ class Feed:
         limit: int,
     ) -> CommitChanges:
         """The changes of a commit, from a place on, and no more than a number of them."""
-        if commit.touched == "" and not commit.deleted:
+        if commit.touched == "" and not commit.deleted and commit.schema_before is None:
             # It has compacted tables or built indexes: all of their rows would have to be compared.
             return CommitChanges(commit, (), True)
         try:
@@ -244,6 +253,11 @@ class Feed:
                     changes.append(change)
         return CommitChanges(commit, tuple(changes), True)
 
+    def _schema(self, commit: Commit) -> SchemaPlan:
+        schemas = self._repository.history.schemas
+        before = schemas.before(commit)
+        return plan_schema(before, schemas.applied(before, commit.schema), merged=True)
+
     def _changes(
         self,
         key: tuple[int, str, str],
@@ -256,7 +270,10 @@ class Feed:
     ) -> Iterator[EntityChange]:
         was, now = (s.snapshot(type) if s.has(type) else None for s in (old, new))
         known = self._touched
-        touched = known[1] if known is not None and known[0] == key else touched_rows(was, now)
+        if known is not None and known[0] == key:
+            touched = known[1]
+        else:
+            touched = touched_rows(was, now, filled_ids(type, old, new))
         if len(touched.ids) > first:
             self._touched = (key, touched)
         ops = wanted.ops

@@ -70,17 +70,23 @@ class TouchedRows:
         )
 
 
-def touched_rows(old: TableSnapshot | None, new: TableSnapshot | None) -> TouchedRows:
+def touched_rows(
+    old: TableSnapshot | None, new: TableSnapshot | None, also: pa.Array | None = None
+) -> TouchedRows:
     """Find the rows that may differ. A table that one side does not have has no rows there.
 
     Args:
         old: The older version.
         new: A later version of the same table, or of a fork of it.
+        also: The ids of more rows that may differ.
     """
     if old is not None and new is not None:
         differing = changes_between(old, new, ["id"])
         before, before_row_ids = differing.before["id"], differing.before_row_ids
         after, after_row_ids = differing.after["id"], differing.after_row_ids
+        if also is not None and len(also):
+            before, before_row_ids = _with_more(old, before, before_row_ids, also)
+            after, after_row_ids = _with_more(new, after, after_row_ids, also)
     else:
         before, before_row_ids = _all_ids(old)
         after, after_row_ids = _all_ids(new)
@@ -145,6 +151,16 @@ def _all_ids(table: TableSnapshot | None) -> tuple[pa.ChunkedArray, RowIds]:
         return pa.chunked_array([], pa.utf8()), np.zeros(0, np.uint64)
     rows = table.read(["id"], places=True)
     return rows["id"], as_numpy(rows[ROW_ID]).astype(np.uint64, copy=False)
+
+
+def _with_more(
+    table: TableSnapshot, ids: pa.ChunkedArray, row_ids: RowIds, also: pa.Array
+) -> tuple[pa.ChunkedArray, RowIds]:
+    """Ids and row ids, and those of more rows."""
+    also = also.filter(pc.invert(pc.is_in(also, value_set=ids.combine_chunks())))
+    rows = table.find("id", also, ["id"])
+    more = as_numpy(rows[ROW_ID]).astype(np.uint64, copy=False)
+    return pa.chunked_array([*ids.chunks, *rows["id"].chunks]), np.concatenate([row_ids, more])
 
 
 def _aligned(ids: pa.Array, known_ids: pa.ChunkedArray, row_ids: RowIds) -> tuple[RowIds, Bools]:

@@ -74,6 +74,12 @@ class RowChanges(Struct, frozen=True, dict=True):
         """True when nothing has changed."""
         return not (self.before.num_rows or self.after.num_rows)
 
+    def and_more(self, more: RowChanges) -> RowChanges:
+        """These changes and those of other rows."""
+        return RowChanges(
+            pa.concat_tables([self.before, more.before]), pa.concat_tables([self.after, more.after])
+        )
+
     def of(self, ids: pa.Array) -> RowChanges:
         """The changes of just some rows."""
         return RowChanges(with_ids(self.before, ids), with_ids(self.after, ids))

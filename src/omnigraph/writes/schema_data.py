@@ -61,7 +61,8 @@ class _Check:
         if step.needs_no_rows:
             rows = self._rows(type)
             if rows:
-                reason = f"{step.message}: there are {rows:,}; {step.hint}"
+                counted = "is 1 row" if rows == 1 else f"are {rows:,} rows"
+                reason = f"{step.message}: there {counted}; {step.hint}"
                 self._violations.add(type.name, None, step.property, None, "schema", reason)
         elif step.kind == "add_unique":
             self._uniques[type.id] = type
@@ -77,19 +78,22 @@ class _Check:
         for id, columns in self._columns.items():
             self._check_values(self._tables[id], list(columns))
         self._violations.refuse()
-        deltas: dict[str, TableDelta] = {}
-        for type in self._uniques.values():
-            names = [physical(name, type) for group in type.uniques for name in group]
-            deltas[type.name] = self._delta(type, names)
+        types: dict[str, Type] = {type.name: type for type in self._uniques.values()}
         for edge in self._edges.values():
             for name in (edge.name, edge.source, edge.target):
-                if name not in deltas:
-                    table = self._desired.table(name)
-                    assert table is not None
-                    deltas[name] = self._delta(table, [])
+                types[name] = self._desired.type(name)
+        deltas = {name: self._delta(type) for name, type in types.items()}
         if deltas:
             edges = list(self._edges.values())
-            check_keys(self._desired, deltas, self._table, self._violations, edges=edges)
+            uniques = {type.name for type in self._uniques.values()}
+            check_keys(
+                self._desired,
+                deltas,
+                self._table,
+                self._violations,
+                edges=edges,
+                uniques=uniques,
+            )
         self._violations.refuse()
 
     def _rows(self, type: Type) -> int:
@@ -105,10 +109,12 @@ class _Check:
         for rows in self._parts(type, ["id", *columns]):
             check_values(type, rows, self._violations, columns=frozenset(columns))
 
-    def _delta(self, type: Type, columns: Sequence[str]) -> TableDelta:
-        """All rows of a type as if they were written to an empty table, with some columns."""
+    def _delta(self, type: Type) -> TableDelta:
+        """All rows of a type as if they were written to an empty table, as far as keys go."""
         ends = ["src", "dst"] if isinstance(type, EdgeType) else []
-        names = list(dict.fromkeys(["id", *ends, *columns]))
+        groups = type.uniques if type.id in self._uniques else ()
+        uniques = [physical(name, type) for group in groups for name in group]
+        names = list(dict.fromkeys(["id", *ends, *uniques]))
         schema = table_schema(type)
         empty = pa.schema([schema.field(name) for name in names]).empty_table()
         parts = list(self._parts(type, names))

@@ -26,6 +26,7 @@ from omnigraph.language.query.expressions import (
 )
 from omnigraph.language.query.operand_types import assignable, name_type
 from omnigraph.language.query.tree import (
+    BareNode,
     BinaryNode,
     CallNode,
     Expression,
@@ -68,6 +69,8 @@ def check_backfill(
     if _refuse_variables(report, backfill.expression):
         return None
     names = _visible(row, came_from)
+    if _refuse_old_names(report, backfill.expression, names):
+        return None
     properties = [replace(row.properties[old], name=new) for new, old in names.items()]
     seen = replace(row, name=owner, properties=frozen(properties))
     checker = ExpressionChecker(report, accepted, {}, place="set", used=set(), row=seen)
@@ -97,6 +100,22 @@ def _refuse_variables(report: Report, node: Expression) -> bool:
                 "a backfill sees only the row, and has no variables and parameters",
                 part.span,
                 f"write the property alone: `{name}`",
+            )
+            return True
+    return False
+
+
+def _refuse_old_names(report: Report, node: Expression, names: Mapping[str, str]) -> bool:
+    """Refuse names that properties had before: another one may have such a name now."""
+    renamed = {old: new for new, old in names.items() if old not in names}
+    for part in _parts(node):
+        if isinstance(part, BareNode) and part.name in renamed:
+            name = renamed[part.name]
+            report.error(
+                "OG-QC-103",
+                f"`{part.name}` is called `{name}` in this schema",
+                part.span,
+                f"a backfill uses the new names: `{name}`",
             )
             return True
     return False

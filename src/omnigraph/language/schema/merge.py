@@ -5,21 +5,21 @@ from it, one that both have changed differently is a conflict. Sets, such as the
 type, are merged by element, and so are the values of an enum.
 
 Numbers that are reserved once for all branches never meet. What both sides have added alike is one
-thing, with the numbers of `ours`; and where both have used one number for different things, that of
-`theirs` gets a new one. `renumbered` has both, and whoever moves data has to follow: a number is
-part of the path of a table and of the metadata of its columns.
+thing, with the numbers of `ours`, also when it was merged before. Where both have used one number
+for different things, that of `theirs` gets a new one. `renumbered` has all of these, and whoever
+moves data has to follow: a number is part of a table's path and of the metadata of its columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from omnigraph.language.schema.catalog import Catalog, EdgeType, NodeType, frozen
+from omnigraph.language.schema.catalog import Catalog, EdgeType, NodeType, Property, frozen
 from omnigraph.language.schema.compiler import check_schema
 from omnigraph.language.schema.parts import Parts, Path, Unplaced, catalog_of, parts_of, place
 from omnigraph.language.schema.plan import plan_schema
@@ -29,6 +29,7 @@ ConflictKind = Literal[
     "changed_differently", "dropped_and_changed", "added_differently", "does_not_fit"
 ]
 Table = NodeType | EdgeType
+Item = Table | Property
 
 _ABSENT = object()
 _OPEN = object()
@@ -45,6 +46,7 @@ class SchemaConflict(Struct, frozen=True):
         part: What of it: `name`, `type`, `key`, …
         message: The conflict in one sentence.
         hint: What to do.
+        path: Where the part is in what `parts_of` makes of a schema; empty if it is no one part.
     """
 
     kind: ConflictKind
@@ -53,10 +55,11 @@ class SchemaConflict(Struct, frozen=True):
     part: str | None
     message: str
     hint: str
+    path: Path = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the conflict as plain JSON values."""
-        return {name: getattr(self, name) for name in self.__struct_fields__}
+        return {name: getattr(self, name) for name in self.__struct_fields__ if name != "path"}
 
 
 class MergedSchema(Struct, frozen=True):
@@ -65,8 +68,8 @@ class MergedSchema(Struct, frozen=True):
     Attributes:
         catalog: The merged schema, or None when there are conflicts.
         conflicts: Everything that cannot be put together.
-        renumbered: Ids of types and properties, and incarnations, of `theirs` that have another
-            number in `catalog`.
+        renumbered: Ids of types and properties, and incarnations, of `theirs` and of the base that
+            have another number in `catalog`.
         settled: The conflicts that the caller has settled.
     """
 
@@ -76,12 +79,17 @@ class MergedSchema(Struct, frozen=True):
     settled: tuple[SchemaConflict, ...] = ()
 
 
-#: Settles a conflict with a side, or does not.
-Choose = Callable[[SchemaConflict], Literal["ours", "theirs"] | None]
+#: Settles a conflict with a side, with any that can be taken, or does not.
+Choose = Callable[[SchemaConflict], Literal["ours", "theirs", "any"] | None]
 
 
 def merge_schemas(
-    base: Catalog, ours: Catalog, theirs: Catalog, choose: Choose | None = None
+    base: Catalog,
+    ours: Catalog,
+    theirs: Catalog,
+    choose: Choose | None = None,
+    *,
+    unsure: Collection[Path] = (),
 ) -> MergedSchema:
     """Put the changes of two schemas together.
 
@@ -91,6 +99,8 @@ def merge_schemas(
         theirs: The schema of the branch that is merged.
         choose: Is asked about parts that both sides have changed. What one side has dropped can
             only stay dropped.
+        unsure: The paths of parts of `base` of which nobody can tell what they were: both sides
+            count as having changed them.
 
     Returns:
         The merged schema, in the order of `ours` with what `theirs` adds behind. What it means for
@@ -98,11 +108,24 @@ def merge_schemas(
         `theirs` has to be renumbered for it.
     """
     renumbered, next_id = _numbers(base, ours, theirs)
-    theirs = renumber(theirs, renumbered)
+    base, theirs = renumber(base, renumbered), renumber(theirs, renumbered)
     merge = _Merge(ours, theirs, choose or (lambda conflict: None))
-    parts = merge.parts((), parts_of(base), parts_of(ours), parts_of(theirs))
+    known = parts_of(base)
+    for path in unsure:
+        _forget(known, tuple(renumbered.get(each, each) for each in path))
+    parts = merge.parts((), known, parts_of(ours), parts_of(theirs))
     catalog = None if merge.conflicts else merge.catalog(parts, next_id)
     return MergedSchema(catalog, tuple(merge.conflicts), renumbered, tuple(merge.settled))
+
+
+def _forget(parts: Parts, path: Path) -> None:
+    """Let a part be like no other one."""
+    *above, name = path
+    for each in above:
+        parts = parts.get(each, _ABSENT)
+        if not isinstance(parts, dict):
+            return
+    parts[name] = object()
 
 
 class _Merge:
@@ -147,9 +170,11 @@ class _Merge:
         elif base is _ABSENT:
             kind = "added_differently"
             message = f"both sides have added {where.text}, differently"
-        conflict = SchemaConflict(kind, where.type, where.property, where.part, message, hint)
-        sides = {"ours": ours, "theirs": theirs}
-        chosen = sides.get(self._choose(conflict) or "", _OPEN)
+        conflict = SchemaConflict(kind, where.type, where.property, where.part, message, hint, path)
+        choice = self._choose(conflict)
+        if choice == "any":
+            choice = "theirs" if theirs is _ABSENT else "ours"
+        chosen = {"ours": ours, "theirs": theirs}.get(choice or "", _OPEN)
         # What was dropped has no rows any more, and cannot come back without them.
         if chosen is _OPEN or (kind == "dropped_and_changed" and chosen is not _ABSENT):
             self.conflicts.append(conflict)
@@ -260,34 +285,65 @@ def renumber(catalog: Catalog, numbers: Mapping[int, int]) -> Catalog:
 
 
 def _numbers(base: Catalog, ours: Catalog, theirs: Catalog) -> tuple[dict[int, int], int]:
-    """New numbers for what `theirs` has added, and the next one."""
-    taken = {n for t in ours.tables() for n in _numbers_of(t)}
-    taken |= {n for t in base.tables() for n in _numbers_of(t)}
+    """New numbers for what `theirs` has, and the next one."""
     known = {n for t in base.tables() for n in _numbers_of(t)}
+    taken = known | {n for t in ours.tables() for n in _numbers_of(t)}
     fresh = count(max(ours.next_id, theirs.next_id))
     numbers: dict[int, int] = {}
-    our_types = {t.id: t for t in ours.tables()}
 
     def settle(number: int, same: int | None) -> None:
-        if same is not None and number not in known:
+        if same is not None:
             if same != number:
                 numbers[number] = same
         elif number not in known and number in taken:
             numbers[number] = next(fresh)
 
     for table in theirs.tables():
-        twin = our_types.get(table.id) if table.id in known else ours.table(table.name)
-        if twin is not None and (twin.id in known) != (table.id in known):
-            twin = None
-        if type(twin) is not type(table):
-            twin = None
+        twin = _twin(table, ours.tables(), theirs.tables(), known)
         settle(table.id, twin.id if twin else None)
         settle(table.incarnation, twin.incarnation if twin else None)
-        for property in table.properties.values():
-            mine = twin.properties.get(property.name) if twin else None
-            alike = mine is not None and mine.id not in known
-            settle(property.id, mine.id if mine is not None and alike else None)
+        mine, others = (t.properties.values() if t else () for t in (twin, table))
+        for property in others:
+            alike = _twin(property, mine, others, known)
+            settle(property.id, alike.id if alike else None)
     return numbers, next(fresh)
+
+
+def _twin(item: Item, ours: Iterable[Item], theirs: Iterable[Item], known: Collection[int]) -> Any:
+    """What on our side is the same as something on theirs; None when there is nothing.
+
+    What both sides have added under one name is. It is still when one of them has come into the
+    base since: then the other side has none with that number.
+
+    Args:
+        item: A type or a property of their side.
+        ours: All of our side.
+        theirs: All of their side.
+        known: The numbers of the base.
+    """
+    ours = list(ours)
+    same = next((each for each in ours if each.id == item.id), None)
+    if item.id in known and same is not None:
+        return same if type(same) is type(item) else None
+    named = next((each for each in ours if each.name == item.name), None)
+    if named is None or type(named) is not type(item):
+        return None
+    if item.id not in known and named.id not in known:
+        return named
+    is_another = item.id in known and named.id in known
+    is_another |= any(each.id == named.id for each in theirs)
+    return named if not is_another and _are_alike(named, item) else None
+
+
+def _are_alike(left: Item, right: Item) -> bool:
+    """True when values of one can be values of the other."""
+    if isinstance(left, Property) or isinstance(right, Property):
+        assert isinstance(left, Property) and isinstance(right, Property)
+        return left.type.as_nullable() == right.type.as_nullable()
+    both = left.properties.keys() & right.properties.keys()
+    return left.key == right.key and all(
+        _are_alike(left.properties[name], right.properties[name]) for name in both
+    )
 
 
 def _numbers_of(table: Table) -> list[int]:

@@ -72,6 +72,7 @@ def check_keys(
     violations: Violations,
     *,
     edges: Iterable[EdgeType] | None = None,
+    uniques: Collection[str] | None = None,
     unknown: Collection[str] = (),
 ) -> None:
     """Find broken rules about several rows.
@@ -82,12 +83,14 @@ def check_keys(
         table: The tables before the change.
         violations: Where violations go.
         edges: The edge types to look at; None is all that the change can break.
+        uniques: The types whose unique values to look at; None is all that the change can break.
         unknown: Types of which a column with ids does not fit: any end may be among them.
     """
     check = _Check(catalog, deltas, table, violations, frozenset(unknown))
     for delta in deltas.values():
         check.ids(delta)
-        check.uniques(delta)
+        if uniques is None or delta.type.name in uniques:
+            check.uniques(delta)
     affected = list(_affected_edges(catalog, deltas) if edges is None else edges)
     check.ends(affected)
     for edge in affected:

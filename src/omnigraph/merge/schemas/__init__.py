@@ -1,0 +1,1 @@
+"""Merges of states with different schemas: outcome → terms → rows → columns."""
