@@ -255,6 +255,10 @@ class _Walk:
             if publication.version > newest and not publication.changes_schema:
                 continue
             before = self._publications.before(publication)
+            is_of_schema = publication.changes_schema and publication.commit.touched == ""
+            if is_of_schema and self._is_cleaned_up(before):
+                # Whether the row got values then cannot be told any more.
+                continue
             if before < row.updated or publication.changes_schema:
                 return publication, before
         return None
