@@ -46,7 +46,7 @@ def _disagreement(table: TableSnapshot, index: TableIndex, type: ValueType) -> s
         case "label_list":
             return _lists_compared(table, index.column, type)
         case "full_text":
-            table.search(index.column, "word", columns=["id"], limit=1)
+            table.search(index.column, "word", columns=[ROW_ID])
         case _:
             _ask_for_nearest(table, index.column)
     return None
