@@ -47,6 +47,7 @@ POINTS: dict[str, str] = {
     "optimize.rewritten": "optimize: the new fragments are written, nothing is staged",
     "optimize.indexed": "optimize: after each table whose indexes are built; nothing is staged",
     "optimize.committed": "optimize: the tables are compact, the manifest is not",
+    "indexes.built": "indexes in tasks: after each step of theirs; nothing is staged",
     "repair.checked": "repair: what can be published is known, the lock is not taken",
     "repair.publishing": "repair: before each branch's commit, which names the versions",
     "repair.published": "repair: after each branch's commit",
