@@ -21,7 +21,7 @@ from omnigraph.query.frames import Frame, concat
 from omnigraph.query.measurements import Measured
 from omnigraph.query.operators.context import Context
 from omnigraph.query.search.sorted_sets import among
-from omnigraph.query.search.vectors import Floats, distances
+from omnigraph.query.search.vectors import Floats, Nearness, distances
 from omnigraph.query.steps import Scan
 from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import Positions
@@ -181,6 +181,10 @@ class NearestRows(Struct):
         columns = self.context.source.columns(self.type)
         column = self.searches.column_of(self.distance.property)
         vector = self.searches.vector_of(self.distance.property)
+        assert vector is not None
+        # Vectors that are in memory need not be read again.
+        is_read = columns.has([column])
+        wanted_columns = [ROW_ID] if is_read else [ROW_ID, column]
         partitions = max(1, int(columns.rows**0.5))
         probes = max(
             policy.PROBES,
@@ -191,9 +195,12 @@ class NearestRows(Struct):
             f"search by the index {self.index.name}",
             policy.VECTORS_WITHOUT_INDEX,
             lambda: columns.snapshot.nearest(
-                column, vector.tolist(), wanted, columns=[ROW_ID, column], probes=probes
+                column, vector.tolist(), wanted, columns=wanted_columns, probes=probes
             ),
         )
+        if is_read:
+            positions = distinct(as_numpy(rows[ROW_ID]).astype(np.int64))
+            return positions, Nearness(columns, column, vector).at(positions)
         positions, places = np.unique(as_numpy(rows[ROW_ID]).astype(np.int64), return_index=True)
         vectors = rows[column].combine_chunks().take(as_arrow(places))
         return positions, distances(vectors, vector)
