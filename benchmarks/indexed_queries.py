@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from harness import Record, emit
+from harness import Record, emit, environment
 
 ROWS, QUICK_ROWS = 1_000_000, 100_000
 WORDS, WORDS_PER_TEXT, WARM = 20_000, 8, 15
@@ -103,7 +103,7 @@ def child(place: str, name: str, times: int) -> None:
 def ask(place: Path, name: str, times: int = WARM) -> dict[str, Any]:
     """What a new process answers, and what that took."""
     command = [sys.executable, __file__, "--child", str(place), name, str(times)]
-    ran = subprocess.run(command, check=True, capture_output=True, text=True)
+    ran = subprocess.run(command, check=True, capture_output=True, text=True, env=environment())
     answer: dict[str, Any] = json.loads(ran.stdout)
     return answer
 

@@ -49,6 +49,7 @@ POINTS: dict[str, str] = {
     "optimize.committed": "optimize: the tables are compact, the manifest is not",
     "manifest.rewritten": "optimize, cleanup: the manifest's rows are written anew, not replaced",
     "manifest.replaced": "optimize, cleanup: the manifest has them; the lock is still held",
+    "indexes.built": "indexes in tasks: after each step of theirs; nothing is staged",
     "repair.checked": "repair: what can be published is known, the lock is not taken",
     "repair.publishing": "repair: before each branch's commit, which names the versions",
     "repair.published": "repair: after each branch's commit",

@@ -103,7 +103,7 @@ def test_rows_that_an_index_does_not_cover_are_found(tmp_path):
     assert found(made, "fox") == ["r1", "r2"]
 
 
-# build_segment merges the parts of a full-text index for this reason.
+# write_segment merges the parts of a full-text index for this reason.
 def test_a_full_text_index_without_its_merge_cannot_be_read(tmp_path):
     table = create(tmp_path / "t", rows(1))
     raw = table.create_index_uncommitted("text", "INVERTED", name="raw", fragment_ids=[0])
@@ -118,6 +118,24 @@ def test_full_text_finds_words_phrases_and_near_words(tmp_path):
     assert found(made, MatchQuery("fox", "text")) == ["r1", "r2"]
     assert found(made, PhraseQuery("red fox", "text")) == ["r1"]
     assert found(made, MatchQuery("rad", "text", fuzziness=1)) == ["r1", "r2"]
+
+
+# TableSnapshot.search has no limit for this reason. When it fails, it may have one.
+def test_a_limit_counts_rows_that_are_gone(tmp_path):
+    table = create(tmp_path / "t", rows(*range(10)))
+    table = build(table, index(table, "text", "INVERTED"))
+    table.delete("n < 6")
+    table.optimize.compact_files(materialize_deletions_threshold=0.0)
+    table = lance.dataset(table.uri)
+
+    def searched(**options):
+        scan = table.scanner(
+            columns=["id", "_score"], full_text_query="fox", with_row_address=True, **options
+        )
+        return sorted(scan.to_table()["id"].to_pylist())
+
+    assert searched() == ["r6", "r7", "r8", "r9"]
+    assert len(searched(limit=4)) < 4
 
 
 # TableSnapshot.search: match and phrase need no index.

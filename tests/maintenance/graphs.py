@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,12 @@ from omnigraph import failpoints
 from omnigraph.graph import Graph, init, open
 from omnigraph.history import packing
 from omnigraph.maintenance import cleanup
+from omnigraph.maintenance.index_tasks import build_in_tasks
+from omnigraph.maintenance.indexes import ensure_indices
+from omnigraph.pipeline.engine import Engine, LocalEngine, Silent
+from omnigraph.storage.indices import SegmentBuild
 from omnigraph.storage.tables import TableSnapshot
+from omnigraph.writes.request import WriteResult
 
 SCHEMA = """
 node Person { name: String @key  age: I32? @index  bio: String? @index }
@@ -70,6 +76,21 @@ def optimize_with(place: str, point: str, skip: int) -> None:
     """What a child does: optimize, and die on the way."""
     with open(place) as graph, failpoints.active(point, "kill", skip=skip):
         graph.optimize(actor="child")
+
+
+def index_in_tasks(graph: Graph, engine: Engine) -> WriteResult:
+    """Build indexes in tasks, however small the tables are."""
+
+    def build(table: TableSnapshot, builds: Sequence[SegmentBuild]) -> list[list[Any]]:
+        return build_in_tasks(graph._repository, engine, table, builds, Silent())
+
+    return ensure_indices(graph._repository, "main", build=build)
+
+
+def index_in_tasks_with(place: str, point: str, skip: int) -> None:
+    """What a child does: build indexes in tasks, and die on the way."""
+    with open(place) as graph, failpoints.active(point, "kill", skip=skip):
+        index_in_tasks(graph, LocalEngine(3))
 
 
 def clean_with(place: str, point: str, skip: int) -> None:

@@ -15,6 +15,7 @@ from omnigraph.pipeline import where
 from omnigraph.pipeline.choice import (
     SparkAtHand,
     faster_engine,
+    faster_to_index,
     faster_to_merge,
     spark_at_hand,
 )
@@ -67,6 +68,20 @@ def test_files_that_cannot_be_cut_gain_nothing():
 )
 def test_where_a_large_merge_is_done_first(size, spark, expected):
     assert faster_to_merge(size, 8, spark) == expected
+
+
+@pytest.mark.parametrize(
+    "size,spark,expected",
+    [
+        # The same cores do it sooner without Spark.
+        (100_000 * MB, SparkAtHand(running=True, cores=2), "local"),
+        (100 * MB, SparkAtHand(cores=64), "local"),
+        (10_000 * MB, SparkAtHand(cores=64), "spark"),
+        (20 * MB, SparkAtHand(cluster=True), "spark"),
+    ],
+)
+def test_where_a_large_table_is_indexed_first(size, spark, expected):
+    assert faster_to_index(size, 3, spark) == expected
 
 
 @pytest.fixture

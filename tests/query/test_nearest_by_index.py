@@ -176,3 +176,35 @@ def test_what_was_done_is_explained(graph: Graph) -> None:
     few = query.replace("= 3", "= 300")
     text = str(graph.explain(few, params={"v": wanted}, analyze=True))
     assert "by the index" not in text
+
+
+@pytest.mark.parametrize(
+    "query,reason",
+    [
+        ("order { nearest($d.vector, $v, exact) } limit 5", "the query asks for it"),
+        ("order { nearest($d.vector, $v) desc } limit 5", "all distances are needed"),
+        ("order { nearest($d.vector, $v) } limit 390", "asking the index would take longer"),
+    ],
+)
+@pytest.mark.parametrize("analyze", [False, True])
+def test_why_all_vectors_are_compared_is_explained(
+    graph: Graph, query: str, reason: str, analyze: bool
+) -> None:
+    text = f"query q($v: Vector({SIZE})) {{ match {{ $d: Doc }} return {{ $d.slug }} {query} }}"
+    explained = str(graph.explain(text, params={"v": [1.0] * SIZE}, analyze=analyze))
+    assert f"for each match: {reason}" in explained
+
+
+def test_few_rows_and_no_index_are_reasons(
+    graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (
+        f"query q($v: Vector({SIZE})) {{ match {{ $d: Doc }} return {{ $d.slug }}"
+        " order { nearest($d.vector, $v) } limit 5 }"
+    )
+    wanted = {"v": [1.0] * SIZE}
+    with init(tmp_path / "g", SCHEMA.replace("KIND", "ivf_flat")) as unindexed:
+        unindexed.mutate(ADD, params=rows(random.Random(1), 0, 100))
+        assert "Doc.vector has no index" in str(unindexed.explain(text, params=wanted))
+    monkeypatch.setattr(policy, "VECTORS_WITHOUT_INDEX", 100_000)
+    assert "for each match: Doc has few rows" in str(graph.explain(text, params=wanted))

@@ -90,6 +90,20 @@ def test_all_indexes_stay_in_use(tables, place):
     assert tables.open(place).nearest("vec", vector(7), 1)["id"].to_pylist() == ["p7"]
 
 
+def test_rows_that_are_gone_take_no_places_of_others_in_searches(tables, place):
+    commit(tables, tables.stage_indices(tables.open(place), INDICES))
+    commit(tables, tables.stage_delete(tables.open(place), "age < 80"))
+    compact(tables, place)
+    left = {f"p{n}" for n in range(400) if n % 90 >= 80}
+    assert {i.uncovered for i in tables.open(place).indices()} == {0}
+    for mode, text in (("any", "fox"), ("phrase", "brown fox"), ("fuzzy", "fix")):
+        rows = tables.open(place).search("bio", text, mode=mode, columns=["id"])
+        assert (set(rows["id"].to_pylist()), rows.num_rows) == (left, len(left))
+    # There may be fewer than asked for, but nothing that is gone.
+    rows = tables.open(place).nearest("vec", vector(7), 400, columns=["id"], probes=4)
+    assert set(rows["id"].to_pylist()) == left
+
+
 def test_every_row_is_found_by_a_rebuilt_btree(tables, one_row_gone):
     commit(tables, tables.stage_indices(tables.open(one_row_gone), INDICES[:2]))
     compact(tables, one_row_gone)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.optimize import OptimizeResult
     from omnigraph.maintenance.repair import RepairResult
     from omnigraph.pipeline.engine import Progress
+    from omnigraph.pipeline.where import Where
     from omnigraph.writes.audit import Recovery
     from omnigraph.writes.request import WriteResult
 
@@ -45,7 +46,16 @@ class Maintenance(OpenGraph):
 
         return check(self._repository, progress)
 
-    def ensure_indices(self, branch: str = MAIN, *, actor: str | None = None) -> WriteResult:
+    def ensure_indices(
+        self,
+        branch: str = MAIN,
+        *,
+        engine: Literal["auto", "local", "spark"] = "auto",
+        master: str | None = None,
+        spark: Any = None,
+        progress: Progress | None = None,
+        actor: str | None = None,
+    ) -> WriteResult:
         """Build the indexes that are missing, and let the others cover all rows, in one commit.
 
         Every table has indexes of its ids and of the ends of edges; the schema's `@unique` and
@@ -53,13 +63,33 @@ class Maintenance(OpenGraph):
 
         Args:
             branch: Whose tables; those that it has not written to belong to another one.
+            engine: Where large tables are indexed: `local` is this process, `spark` is Spark;
+                `auto` takes the faster one.
+            master: Where Spark runs, such as `local[*]` or `spark://host:7077`.
+            spark: A session of your own.
+            progress: Is told how far it is.
             actor: Who does it.
+
+        Example:
+            >>> g.ensure_indices(engine="spark", master="spark://host:7077").commit
+            Commit(id='01K9...', ...)
         """
+        from omnigraph.pipeline.engine import Silent
+        from omnigraph.pipeline.where import Where
+
+        where = Where(engine, master, spark)
+        return self._build_indices(branch, where, progress or Silent(), actor)
+
+    def _build_indices(
+        self, branch: str, where: Where, progress: Progress, actor: str | None
+    ) -> WriteResult:
+        from omnigraph.maintenance.index_tasks import IndexBuilder
         from omnigraph.maintenance.indexes import ensure_indices
 
         repository = self._writable()
         repository.history.check_branch(branch)
-        return ensure_indices(repository, branch, actor=actor)
+        builder = IndexBuilder(repository, where, self._settings, progress)
+        return ensure_indices(repository, branch, build=builder.build, actor=actor)
 
     def optimize(
         self,
@@ -78,8 +108,8 @@ class Maintenance(OpenGraph):
 
         Args:
             branch: Whose tables; those that it has not written to belong to another one.
-            engine: Where large tables are rewritten: `local` is this process, `spark` is Spark;
-                `auto` takes the faster one.
+            engine: Where large tables are rewritten and indexed: `local` is this process, `spark`
+                is Spark; `auto` takes the faster one.
             master: Where Spark runs, such as `local[*]` or `spark://host:7077`.
             spark: A session of your own.
             progress: Is told how far it is.
@@ -158,7 +188,7 @@ class Maintenance(OpenGraph):
         return repair(repository, branch, confirm=confirm, force=force, options=options)
 
     def _index_after(
-        self, branch: str, commit: str, actor: str | None, progress: Progress
+        self, branch: str, commit: str, actor: str | None, where: Where, progress: Progress
     ) -> tuple[Commit | None, tuple[str, ...]]:
         """Build indexes for rows that are written: a failure is no failure of the write.
 
@@ -167,7 +197,7 @@ class Maintenance(OpenGraph):
         """
         progress.stage("indexing", 1)
         try:
-            index_commit = self.ensure_indices(branch, actor=actor).commit
+            index_commit = self._build_indices(branch, where, progress, actor).commit
         except Exception as error:
             reason = next(iter(str(error).splitlines()), "") or type(error).__name__
             return None, (

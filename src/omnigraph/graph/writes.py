@@ -136,7 +136,9 @@ class Writes(Maintenance):
         self._warm_up_after(result, is_final=not is_indexed)
         if is_indexed:
             assert result.commit is not None
-            index_commit, warnings = self._index_after(branch, result.commit, actor, progress)
+            index_commit, warnings = self._index_after(
+                branch, result.commit, actor, where, progress
+            )
             commit = result.commit if index_commit is None else index_commit.id
             result = replace(result, commit=commit, warnings=warnings)
             self._warm_up_after(result, is_final=True)
@@ -221,6 +223,7 @@ class Writes(Maintenance):
 
         from omnigraph.pipeline.engine import Silent
         from omnigraph.pipeline.load.fill_vectors import fill_vectors
+        from omnigraph.pipeline.where import Where
 
         repository = self._writable()
         repository.history.check_branch(branch)
@@ -232,7 +235,7 @@ class Writes(Maintenance):
         written = result.affected_nodes + result.affected_edges
         if indexes and result.commit is not None and written >= _WORTH_INDEXES:
             head = result.commit.id
-            index_commit, warnings = self._index_after(branch, head, actor, progress)
+            index_commit, warnings = self._index_after(branch, head, actor, Where(), progress)
             result = replace(result, commit=index_commit or result.commit, warnings=warnings)
         return result
 

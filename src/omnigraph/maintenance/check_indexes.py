@@ -48,7 +48,7 @@ def _disagreement(table: TableSnapshot, index: TableIndex, type: ValueType) -> s
         case "label_list":
             return _lists_compared(table, index.column, type)
         case "full_text":
-            table.search(index.column, _words(table, index.column), columns=["id"], limit=1)
+            table.search(index.column, _words(table, index.column), columns=[ROW_ID])
         case kind if is_vector_kind(kind):
             _ask_for_nearest(table, index.column)
         case _:

@@ -16,6 +16,7 @@ from omnigraph.history.repository import Repository
 from omnigraph.language import EdgeType, NodeType
 from omnigraph.language.schema.index_options import usual_kinds
 from omnigraph.query.tables import policy
+from omnigraph.storage.indices import BuildSegments, build_here
 from omnigraph.storage.segments import is_vector_kind
 from omnigraph.storage.snapshot import TableIndex
 from omnigraph.storage.tables import IndexKind, IndexSpec, StagedWrite, Tables, TableSnapshot
@@ -35,9 +36,15 @@ _PARAMETERS = {
 
 @dataclass(frozen=True, slots=True)
 class IndexChange:
-    """Indexes to build, or to extend by the rows that they do not cover."""
+    """Indexes to build, or to extend by the rows that they do not cover.
+
+    Attributes:
+        specs: The indexes.
+        build: Builds their segments.
+    """
 
     specs: Sequence[IndexSpec]
+    build: BuildSegments = build_here
 
     @property
     def kind(self) -> str:
@@ -61,10 +68,16 @@ class IndexChange:
 
     def stage(self, tables: Tables, snapshot: TableSnapshot) -> StagedWrite | None:
         """Build them beside the table."""
-        return tables.stage_indices(snapshot, self.specs, extend=True)
+        return tables.stage_indices(snapshot, self.specs, extend=True, build=self.build)
 
 
-def ensure_indices(repository: Repository, branch: str, *, actor: str | None = None) -> WriteResult:
+def ensure_indices(
+    repository: Repository,
+    branch: str,
+    *,
+    build: BuildSegments = build_here,
+    actor: str | None = None,
+) -> WriteResult:
     """Build what is missing and extend what does not cover every row, in one commit.
 
     Tables that the branch has not written to are left to the branch that owns them.
@@ -77,7 +90,7 @@ def ensure_indices(repository: Repository, branch: str, *, actor: str | None = N
             if not view.base.owns(table) or not table.rows:
                 continue
             if specs := missing(type, view.table(type.name).snapshot, table.rows):
-                changes[type.name] = IndexChange(specs)
+                changes[type.name] = IndexChange(specs, build)
         return changes
 
     request = WriteRequest(

@@ -20,12 +20,14 @@ from omnigraph.history.branch_state import BranchState
 from omnigraph.history.manifest import Commit, PublishedTable
 from omnigraph.history.repository import Repository
 from omnigraph.language import EdgeType, NodeType
+from omnigraph.maintenance.index_tasks import IndexBuilder
 from omnigraph.maintenance.indexes import IndexChange, missing
 from omnigraph.pipeline.engine import LocalEngine, Progress
 from omnigraph.pipeline.others_first import others_first
 from omnigraph.pipeline.where import Where, check_engine, engine_for
 from omnigraph.settings import Settings
 from omnigraph.storage.compaction import bytes_of
+from omnigraph.storage.indices import BuildSegments
 from omnigraph.storage.location import Location
 from omnigraph.storage.table_ref import TableRef
 from omnigraph.storage.tables import StagedWrite, Tables, TableSnapshot
@@ -168,6 +170,7 @@ class TableCompaction:
 
     type: NodeType | EdgeType
     rewritten: Sequence[str]
+    build: BuildSegments
 
     @property
     def kind(self) -> str:
@@ -195,7 +198,7 @@ class TableCompaction:
         def build(table: TableSnapshot) -> StagedWrite | None:
             rows = table.count()
             specs = missing(self.type, table, rows) if rows else []
-            staged = IndexChange(specs).stage(tables, table) if specs else None
+            staged = IndexChange(specs, self.build).stage(tables, table) if specs else None
             failpoints.hit("optimize.indexed")
             return staged
 
@@ -214,6 +217,7 @@ class _Work:
         self._where = where
         self._settings = settings
         self._progress = progress
+        self._builder = IndexBuilder(repository, where, settings, progress)
         #: By types: why they were left alone; what was planned last, and on which version.
         self.skipped: dict[str, str] = {}
         self.planned: dict[str, TableCompaction] = {}
@@ -235,7 +239,8 @@ class _Work:
         failpoints.hit("optimize.rewritten")
         self._progress.stage("indexing", 0)
         self.planned = {
-            name: TableCompaction(view.type(name), results) for name, results in rewritten.items()
+            name: TableCompaction(view.type(name), results, self._builder.build)
+            for name, results in rewritten.items()
         }
         self.versions = {name: view.published(name).version for name in tasks}
         return self.planned

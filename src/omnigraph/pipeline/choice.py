@@ -1,4 +1,4 @@
-"""Which engine a load or a merge runs on when nobody has chosen one: what is done first."""
+"""Which engine large work runs on when nobody has chosen one: what is done first."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ _SMALL = 16 << 20
 #: as much as a thread (measured on two cores): most of it is done by Lance and Arrow either way.
 _MERGED = 32 << 20
 _WORKERS_PER_THREAD = 2
+#: How many bytes of rows one thread indexes in a second, with all the indexes that a table usually
+#: has.
+_INDEXED = 16 << 20
 #: How long Spark takes to start, and to divide work and collect what came of it, in seconds.
 _STARTS, _DIVIDES = 8, 2
 
@@ -67,12 +70,27 @@ def faster_to_merge(size: int, threads: int, spark: SparkAtHand) -> Literal["loc
         threads: How many tasks this process runs at a time.
         spark: What there is of Spark.
     """
+    return _faster_in_tasks(size / _MERGED, threads, spark)
+
+
+def faster_to_index(size: int, threads: int, spark: SparkAtHand) -> Literal["local", "spark"]:
+    """The engine that is done first with the indexes of a large table.
+
+    Args:
+        size: How many bytes the rows have.
+        threads: How many indexes this process builds at a time.
+        spark: What there is of Spark.
+    """
+    return _faster_in_tasks(size / _INDEXED, threads, spark)
+
+
+def _faster_in_tasks(seconds: float, threads: int, spark: SparkAtHand) -> Literal["local", "spark"]:
+    """The engine that is done first with what takes one thread so many seconds."""
     if spark.cluster:
         return "spark"
-    in_threads = size / _MERGED / threads
-    on_spark = size * _WORKERS_PER_THREAD / _MERGED / spark.cores
+    on_spark = seconds * _WORKERS_PER_THREAD / spark.cores
     on_spark += _DIVIDES if spark.running else _STARTS + _DIVIDES
-    return "spark" if on_spark < in_threads else "local"
+    return "spark" if on_spark < seconds / threads else "local"
 
 
 def spark_at_hand(settings: Settings) -> SparkAtHand:

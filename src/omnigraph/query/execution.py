@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from omnigraph.compute.arrays import as_numpy
 from omnigraph.compute.evaluate import Bindings, ComputeFault
 from omnigraph.errors import UsageError
-from omnigraph.language.query.expressions import Checked
+from omnigraph.language.query.expressions import Checked, Rank
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.values import Value
 from omnigraph.query.budget import Budget
@@ -66,6 +66,8 @@ class Execution(Struct, dict=True):
             source = source.with_searches(self.searches)
         #: What found the first matches by an index, if it was asked.
         self.nearest: NearestRows | None = None
+        #: Why all matches are compared instead.
+        self.why_exact = "all distances are needed"
         #: The whole answer is held in memory.
         self.as_table = False
         self.limit = Limit.of(self.plan, parameters)
@@ -139,7 +141,8 @@ class Execution(Struct, dict=True):
         stream = run_steps(self.context, self.prepared.steps, Frame(1, {}, {}))
         distances = self.prepared.distances
         if distances:
-            stream = (self._with_distances(frame, distances) for frame in stream)
+            self.context.measured.finish("search", 0)
+            stream = (self._counted(self._with_distances(frame, distances)) for frame in stream)
         if searches is not None and searches.fuses:
             whole = gathered(stream, self.budget, "rrf")
             if whole is None:
@@ -151,8 +154,14 @@ class Execution(Struct, dict=True):
 
     @property
     def search(self) -> str | None:
-        """How an index is asked for the first matches, if it is."""
-        return None if self.nearest is None else str(self.nearest)
+        """How the first matches of an order by nearness are found, if there is one."""
+        if self.nearest is not None:
+            return str(self.nearest)
+        if not self.prepared.distances:
+            return None
+        from omnigraph.query.search.nearest import compared
+
+        return compared(self.prepared.distances, self.why_exact)
 
     def indexes(self) -> dict[Step, list[str]]:
         """The indexes that scans are going to ask, by step."""
@@ -171,18 +180,26 @@ class Execution(Struct, dict=True):
     def plan_search(self) -> None:
         """Look for an index that finds the first matches."""
         distance, needed = self.prepared.nearest, self.limit.needed
+        if any(isinstance(d.call, Rank) and d.call.exact for d in self.prepared.distances):
+            self.why_exact = "the query asks for it"
         if distance is None or needed is None or self.searches is None:
             return
         from omnigraph.query.search.nearest import NearestRows
 
-        self.nearest = NearestRows.of(self.context, self.searches, distance, needed)
+        nearest = NearestRows.of(self.context, self.searches, distance, needed)
+        if isinstance(nearest, str):
+            self.why_exact = nearest
+        else:
+            self.nearest = nearest
 
     def _nearest(self) -> Iterator[Frame] | None:
         """The matches that an index takes for the first ones; None to order all of them."""
         self.plan_search()
         nearest = self.nearest
-        if nearest is None or nearest.is_without_direction:
-            self.nearest = None
+        if nearest is None:
+            return None
+        if nearest.is_without_direction:
+            self.nearest, self.why_exact = None, "the vector has no direction"
             return None
         steps = self.prepared.steps
         stream = None

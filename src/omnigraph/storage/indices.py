@@ -20,14 +20,13 @@ from omnigraph.storage.segments import (
     IndexKind,
     IndexSpec,
     SegmentBuild,
-    build_segment,
     write_segment,
 )
 from omnigraph.storage.snapshot import TableSnapshot, table_errors
 from omnigraph.storage.staged import StagedWrite, staged
 from omnigraph.storage.table_ref import ROW_ID
 
-__all__ = ["IndexKind", "IndexSpec", "SegmentBuild", "build_segment", "stage_indices"]
+__all__ = ["IndexKind", "IndexSpec", "SegmentBuild", "stage_indices"]
 
 #: A segment becomes a part of a new one that has at least this part of its rows, and of any when an
 #: index has so many segments: every query looks into each of them.
@@ -40,8 +39,24 @@ _BY_ROW_ID: frozenset[IndexKind] = frozenset({"bitmap", "label_list"})
 #: More builds at a time than this would take too much memory.
 _MOST_BUILDS = 4
 
-#: Builds segments of a version of a table; None where there is nothing to build.
-BuildSegments = Callable[[TableSnapshot, Sequence[SegmentBuild]], Sequence[Index | None]]
+#: Builds what is asked for, of a version of a table: mostly one segment each, and none where there
+#: is nothing to build.
+BuildSegments = Callable[[TableSnapshot, Sequence[SegmentBuild]], Sequence[Sequence[Index]]]
+
+
+def build_here(snapshot: TableSnapshot, builds: Sequence[SegmentBuild]) -> list[list[Index]]:
+    """Build segments in threads of this process."""
+
+    def own() -> LanceDataset:
+        # A dataset is used by one thread at a time.
+        return snapshot._dataset.checkout_version((snapshot.ref.branch, snapshot.version))
+
+    calls = [partial(write_segment, own(), build) for build in builds]
+    # Lance builds an index on one core. One more than there are: while one waits for the disk, the
+    # others compute.
+    with table_errors(snapshot.ref):
+        segments = in_threads(lambda call: call(), calls, min(_MOST_BUILDS, processors() + 1))
+    return [[] if segment is None else [segment] for segment in segments]
 
 
 def stage_indices(
@@ -50,7 +65,7 @@ def stage_indices(
     *,
     drop: Sequence[str] = (),
     extend: bool = False,
-    build: BuildSegments | None = None,
+    build: BuildSegments = build_here,
 ) -> StagedWrite | None:
     """Stage indexes of a table; None when there is nothing to do.
 
@@ -63,7 +78,7 @@ def stage_indices(
         drop: Names of indexes to remove.
         extend: An index that exists, of the same kind, is extended by the rows that it does not
             cover yet.
-        build: Builds the segments; in threads of this process when omitted.
+        build: Builds the segments.
 
     Raises:
         UsageError: A column does not exist or has the wrong type, or the name is that
@@ -89,28 +104,14 @@ def stage_indices(
                 fragments, old = _extension(snapshot, spec.kind, old)
             builds.append(SegmentBuild(spec, fragments))
             replaced.append(old)
-        built: list[Index] = []
-        segments = (build or build_here)(snapshot, builds)
-        for segment, old in zip(segments, replaced, strict=True):
-            if segment is not None:
-                built.append(segment)
-                removed += old
+    built: list[Index] = []
+    for segments, old in zip(build(snapshot, builds), replaced, strict=True):
+        if segments:
+            built += segments
+            removed += old
     if not built and not removed:
         return None
     return staged(snapshot, "indices", LanceOperation.CreateIndex(built, removed))
-
-
-def build_here(snapshot: TableSnapshot, builds: Sequence[SegmentBuild]) -> list[Index | None]:
-    """Build segments in threads of this process."""
-
-    def own() -> LanceDataset:
-        # A dataset is used by one thread at a time.
-        return snapshot._dataset.checkout_version((snapshot.ref.branch, snapshot.version))
-
-    calls = [partial(write_segment, own(), build) for build in builds]
-    # Lance builds an index on one core. One more than there are: while one waits for the disk, the
-    # others compute.
-    return in_threads(lambda call: call(), calls, min(_MOST_BUILDS, processors() + 1))
 
 
 def _extension(

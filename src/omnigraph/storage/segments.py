@@ -1,8 +1,7 @@
 """Segments of indexes: the files of an index over some fragments of a table.
 
 Nothing refers to a segment until it is committed. It is written at once, or in parts by several
-tasks, which are put together afterwards. The parts of a vector index are about the same centroids,
-which are computed before.
+tasks; see `index_parts`.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _NAMES: Mapping[IndexKind, str] = MappingProxyType(
     }
 )
 #: Product quantization learns this many code words, and needs as many vectors.
-_PQ_WORDS = 256
+PQ_WORDS = 256
 #: So many numbers of a vector become one code: more of them find the nearest less well.
 _NUMBERS_PER_CODE = (4, 2, 8, 1)
 #: A graph of neighbours is fast for about so many vectors in a partition.
@@ -65,7 +64,7 @@ class IndexSpec:
 
 @dataclass(frozen=True, slots=True)
 class SegmentBuild:
-    """A segment to build: of which index, and over which fragments."""
+    """A segment, or a part of one, to build: of which index, and over which fragments."""
 
     spec: IndexSpec
     fragments: tuple[int, ...]
@@ -77,6 +76,22 @@ def write_segment(dataset: LanceDataset, build: SegmentBuild) -> Index | None:
     Raises:
         UsageError: The column does not exist, or cannot have such an index.
     """
+    parameters = parameters_for(dataset, build)
+    if parameters is None:
+        return None
+    segment = write_files(dataset, build, parameters)
+    if build.spec.kind == "full_text":
+        # Lance writes full-text parts to a staging folder, which readers do not look into.
+        segment = dataset.merge_existing_index_segments([segment])
+    return segment
+
+
+def parameters_for(dataset: LanceDataset, build: SegmentBuild) -> dict[str, Any] | None:
+    """What Lance is told about a segment; None when there is nothing to build.
+
+    Raises:
+        UsageError: The column does not exist, or there is no such kind of index.
+    """
     spec, fragments = build.spec, build.fragments
     if spec.kind not in _NAMES:
         raise UsageError(f"there is no index kind {spec.kind!r}; use {', '.join(_NAMES)}")
@@ -84,33 +99,35 @@ def write_segment(dataset: LanceDataset, build: SegmentBuild) -> Index | None:
         raise UsageError(f"cannot index {spec.column}: there is no such column")
     if not fragments:
         return None
-    parameters: dict[str, Any] = dict(spec.parameters)
     if spec.kind == "full_text":
-        parameters = {"with_position": True} | parameters
-    elif is_vector_kind(spec.kind):
-        vectors = _count(dataset, spec.column, fragments)
-        if vectors < (_PQ_WORDS if spec.kind.endswith("pq") else 1):
-            return None
-        parameters = _vector_parameters(dataset.schema.field(spec.column), vectors, spec)
+        return {"with_position": True} | dict(spec.parameters)
+    if not is_vector_kind(spec.kind):
+        return dict(spec.parameters)
+    vectors = count_vectors(dataset, spec.column, fragments)
+    if vectors < (PQ_WORDS if spec.kind.endswith("pq") else 1):
+        return None
+    return _vector_parameters(dataset.schema.field(spec.column), vectors, spec)
+
+
+def write_files(dataset: LanceDataset, build: SegmentBuild, parameters: Mapping[str, Any]) -> Index:
+    """Write the files of an index over some fragments; no version refers to them.
+
+    Raises:
+        UsageError: The column cannot have such an index.
+    """
+    spec = build.spec
     try:
-        return build_segment(dataset, spec, fragments, parameters)
+        # `replace` only stops Lance from refusing a name that is in use; nothing is replaced here.
+        return dataset.create_index_uncommitted(
+            spec.column,
+            _NAMES[spec.kind],
+            name=spec.name,
+            replace=True,
+            fragment_ids=list(build.fragments),
+            **parameters,
+        )
     except (TypeError, KeyError) as error:
         raise UsageError(f"cannot index {spec.column} as {spec.kind}: {error.args[0]}") from error
-
-
-def build_segment(
-    dataset: LanceDataset, spec: IndexSpec, fragments: Sequence[int], parameters: Mapping[str, Any]
-) -> Index:
-    """Write the files of an index over some fragments; no version refers to them."""
-    kind = _NAMES[spec.kind]
-    # `replace` only stops Lance from refusing a name that is in use; nothing is replaced here.
-    segment = dataset.create_index_uncommitted(
-        spec.column, kind, name=spec.name, replace=True, fragment_ids=list(fragments), **parameters
-    )
-    if spec.kind == "full_text":
-        # Lance writes full-text parts to a staging folder, which readers do not look into.
-        segment = dataset.merge_existing_index_segments([segment])
-    return segment
 
 
 def is_vector_kind(kind: str) -> bool:
@@ -118,15 +135,15 @@ def is_vector_kind(kind: str) -> bool:
     return kind.startswith("ivf")
 
 
-def _count(dataset: LanceDataset, column: str, fragments: Sequence[int]) -> int:
+def count_vectors(dataset: LanceDataset, column: str, fragments: Sequence[int]) -> int:
     """How many vectors fragments have."""
     chosen = set(fragments)
+    some = [f for f in dataset.get_fragments() if f.fragment_id in chosen]
+    if not dataset.schema.field(column).nullable:
+        # Nothing has to be read.
+        return sum(fragment.metadata.num_rows for fragment in some)
     where = f"`{column}` is not null"
-    return sum(
-        fragment.count_rows(filter=where)
-        for fragment in dataset.get_fragments()
-        if fragment.fragment_id in chosen
-    )
+    return sum(fragment.count_rows(filter=where) for fragment in some)
 
 
 def _vector_parameters(column: pa.Field, vectors: int, spec: IndexSpec) -> dict[str, Any]:

@@ -440,10 +440,12 @@ class TableSnapshot:
         edits: int = 1,
         columns: Sequence[str] | None = None,
         where: str | None = None,
-        limit: int | None = None,
         indexed_only: bool = False,
     ) -> pa.Table:
-        """Find rows by words, the best first.
+        """Find all rows that match some words, with their scores, in any order.
+
+        There is no limit: Lance applies it before it drops rows that exist no longer, so an index
+        would return too few.
 
         Args:
             column: A text column.
@@ -453,7 +455,6 @@ class TableSnapshot:
             edits: In mode `fuzzy`, how many letters of a stem may differ: 1 or 2.
             columns: What to read of each row; `_score` comes with it.
             where: Look only at the rows that match this predicate.
-            limit: How many rows to return at most.
             indexed_only: Look only at rows that an index covers.
         """
         wanted = self._with(columns, _SCORE)
@@ -463,7 +464,6 @@ class TableSnapshot:
                 full_text_query=_text_query(column, text, mode, edits),
                 filter=where,
                 prefilter=True,
-                limit=limit,
                 fast_search=indexed_only,
                 with_row_address=_ONLY_EXISTING,
             ).to_table()
@@ -482,6 +482,8 @@ class TableSnapshot:
         exact: bool = False,
     ) -> pa.Table:
         """Find the rows whose vectors are nearest by cosine distance, the nearest first.
+
+        There may be fewer than `k` if an index knows rows that exist no longer: ask for more then.
 
         Args:
             column: A vector column.

@@ -34,7 +34,13 @@ from omnigraph.storage.compaction import (
 from omnigraph.storage.datasets import open_dataset, settled
 from omnigraph.storage.forks import use_storage
 from omnigraph.storage.ids import FragmentIds, IdCache
-from omnigraph.storage.indices import IndexKind, IndexSpec, stage_indices
+from omnigraph.storage.indices import (
+    BuildSegments,
+    IndexKind,
+    IndexSpec,
+    build_here,
+    stage_indices,
+)
 from omnigraph.storage.links import refuse_links_to
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import Objects
@@ -313,9 +319,10 @@ class Tables:
         *,
         drop: Sequence[str] = (),
         extend: bool = False,
+        build: BuildSegments = build_here,
     ) -> StagedWrite | None:
         """Stage building and dropping indexes; see `indices.stage_indices`."""
-        return stage_indices(snapshot, specs, drop=drop, extend=extend)
+        return stage_indices(snapshot, specs, drop=drop, extend=extend, build=build)
 
     def stage_schema(
         self,

@@ -8,7 +8,7 @@ index can change is which rows it takes for candidates.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from omnigraph.query.frames import Frame, concat
 from omnigraph.query.measurements import Measured
 from omnigraph.query.operators.context import Context
 from omnigraph.query.search.sorted_sets import among
-from omnigraph.query.search.vectors import Floats, distances
+from omnigraph.query.search.vectors import Floats, Nearness, distances
 from omnigraph.query.steps import Scan
 from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import Positions
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from omnigraph.query.computed import ComputedProperty
     from omnigraph.query.search.searches import Searches
     from omnigraph.query.tables.columns import TableColumns
+
+
+#: Why an index is not asked.
+_SLOWER = "asking the index would take longer"
 
 
 class VectorIndex(Struct, frozen=True):
@@ -72,23 +76,25 @@ class NearestRows(Struct):
     @staticmethod
     def of(
         context: Context, searches: Searches, distance: ComputedProperty, needed: int
-    ) -> NearestRows | None:
-        """How the first matches are found; None when all of them are to be compared."""
+    ) -> NearestRows | str:
+        """How the first matches are found; a text says why all of them are compared."""
         types = context.types[distance.variable]
-        if len(types) != 1 or not needed:
-            return None
+        if len(types) != 1:
+            return "they are of several types"
         columns = context.source.columns(types[0])
         if columns.rows < policy.VECTORS_WITHOUT_INDEX:
-            return None
-        index = vector_index(columns, searches.column_of(distance.property))
+            return f"{types[0]} has few rows"
+        column = searches.column_of(distance.property)
+        index = vector_index(columns, column)
         if index is None:
-            return None
+            return f"{types[0]}.{column} has no index"
         rows = NearestRows(context, searches, distance, types[0], index, needed)
-        return None if rows._is_slower(columns.rows, rows._candidates(columns.rows)) else rows
+        is_slower = rows._is_slower(columns.rows, rows._candidates(columns.rows))
+        return _SLOWER if not needed or is_slower else rows
 
     def __str__(self) -> str:
         if self.is_exact:
-            return f"compare {self.distance} for each match"
+            return compared([self.distance], _SLOWER)
         return f"search {self.distance} by the index {self.index}"
 
     @property
@@ -175,6 +181,10 @@ class NearestRows(Struct):
         columns = self.context.source.columns(self.type)
         column = self.searches.column_of(self.distance.property)
         vector = self.searches.vector_of(self.distance.property)
+        assert vector is not None
+        # Vectors that are in memory need not be read again.
+        is_read = columns.has([column])
+        wanted_columns = [ROW_ID] if is_read else [ROW_ID, column]
         partitions = max(1, int(columns.rows**0.5))
         probes = max(
             policy.PROBES,
@@ -185,12 +195,20 @@ class NearestRows(Struct):
             f"search by the index {self.index.name}",
             policy.VECTORS_WITHOUT_INDEX,
             lambda: columns.snapshot.nearest(
-                column, vector.tolist(), wanted, columns=[ROW_ID, column], probes=probes
+                column, vector.tolist(), wanted, columns=wanted_columns, probes=probes
             ),
         )
+        if is_read:
+            positions = distinct(as_numpy(rows[ROW_ID]).astype(np.int64))
+            return positions, Nearness(columns, column, vector).at(positions)
         positions, places = np.unique(as_numpy(rows[ROW_ID]).astype(np.int64), return_index=True)
         vectors = rows[column].combine_chunks().take(as_arrow(places))
         return positions, distances(vectors, vector)
+
+
+def compared(distances: Sequence[ComputedProperty], reason: str) -> str:
+    """What is explained when all matches are compared, and why they are."""
+    return f"compare {', '.join(map(str, distances))} for each match: {reason}"
 
 
 def vector_index(columns: TableColumns, column: str) -> VectorIndex | None:

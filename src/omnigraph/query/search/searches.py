@@ -53,6 +53,8 @@ class Searches(Struct, dict=True):
     _nearness: dict[tuple[str, str], Nearness] = field(default_factory=dict)
     #: The vectors of the texts of `nearest`, by text and size.
     _vectors: dict[tuple[str, int], Floats] = field(default_factory=dict)
+    #: What each `nearest` compares with, by name.
+    _wanted: dict[str, Floats | None] = field(default_factory=dict)
     #: Per name and type the positions that were asked for last, and their values.
     _last: dict[tuple[str, str], tuple[Positions, npt.NDArray[Any], Flags]] = field(
         default_factory=dict
@@ -209,20 +211,22 @@ class Searches(Struct, dict=True):
         assert isinstance(call, Rank)
         return call.property.property
 
-    def vector_of(self, name: str) -> Floats:
-        """The vector that `nearest` compares with."""
-        call = self.calls[name]
-        assert isinstance(call, Rank)
-        wanted = value(call.query, self.parameters)
-        if isinstance(wanted, str):
-            return self._vectors[wanted, _size(call)]
-        return np.asarray(wanted, np.float64)
+    def vector_of(self, name: str) -> Floats | None:
+        """The vector that `nearest` compares with; None for null."""
+        if name not in self._wanted:
+            call = self.calls[name]
+            assert isinstance(call, Rank)
+            wanted = value(call.query, self.parameters)
+            if isinstance(wanted, str):
+                self._wanted[name] = self._vectors[wanted, _size(call)]
+            else:
+                self._wanted[name] = None if wanted is None else np.asarray(wanted, np.float64)
+        return self._wanted[name]
 
     def is_without_direction(self, name: str) -> bool:
         """True when `nearest` compares with nothing, or with a vector of zeros."""
-        call = self.calls[name]
-        assert isinstance(call, Rank)
-        return value(call.query, self.parameters) is None or not self.vector_of(name).any()
+        vector = self.vector_of(name)
+        return vector is None or not vector.any()
 
     def remember(self, name: str, type: str, positions: Positions, values: Floats) -> None:
         """Distances of rows, by ascending positions, that are known already."""
@@ -264,11 +268,11 @@ class Searches(Struct, dict=True):
 
     def _distances(self, name: str, call: Rank, type: str, positions: Positions) -> Floats:
         """Cosine distances; not a number where there is no vector."""
-        if value(call.query, self.parameters) is None:
+        vector = self.vector_of(name)
+        if vector is None:
             return np.full(len(positions), np.nan)
         if (name, type) not in self._nearness:
             columns = self.source.columns(type)
-            vector = self.vector_of(name)
             self._nearness[name, type] = Nearness(columns, call.property.property, vector)
         return self._nearness[name, type].at(positions)
 

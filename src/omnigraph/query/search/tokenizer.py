@@ -8,7 +8,6 @@ looked at once.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
@@ -36,7 +35,6 @@ _LOWERED = bytes(
     byte if byte > 127 else ord(chr(byte).lower()) if chr(byte).isalnum() else _SPACE
     for byte in range(256)
 )
-_PIECES = re.compile("[0-9a-z\\x80-\U0010ffff]+")
 #: Words of this many letters are not searched for. Full-text indexes leave them out, too.
 TOO_LONG = 40
 
@@ -67,7 +65,8 @@ class Located(Struct, frozen=True):
 
 def words_in(text: str) -> list[Word]:
     """The words of a text, in order."""
-    return [word for piece in _PIECES.findall(_lowered(text)) for word in _words(piece)]
+    pieces = (piece for piece in _lowered(text).split(" ") if piece)
+    return [word for piece in pieces for word in _words(piece)]
 
 
 def tokens_of(words: Sequence[Word]) -> list[Tokens]:
@@ -110,7 +109,7 @@ def _without_stem(word: Word) -> Tokens:
 
 
 def _lowered(text: str) -> str:
-    """The text with ASCII letters in lower case."""
+    """The text with ASCII letters in lower case, and spaces for all ASCII that separates."""
     return text.encode().translate(_LOWERED).decode()
 
 
