@@ -11,8 +11,9 @@ from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import NotFound
 from omnigraph.history.branch_state import MANIFEST, BranchState, Present, native
 from omnigraph.history.lineage import Lineage
-from omnigraph.history.manifest import GRAPH_KEY, MAIN, ManifestState, as_table
+from omnigraph.history.manifest import GRAPH_KEY, MAIN, ManifestState
 from omnigraph.history.manifest_cache import ManifestCache
+from omnigraph.history.manifest_rows import as_table
 from omnigraph.history.recent import Recent
 from omnigraph.history.schemas import Schemas
 from omnigraph.history.touched import TouchedIds

@@ -17,14 +17,8 @@ import pyarrow.compute as pc
 
 from omnigraph.compute.arrays import as_numpy
 from omnigraph.history.branch_state import ARCHIVE
-from omnigraph.history.manifest import (
-    ARCHIVED_FILTER,
-    COMMIT_FILTER,
-    Commit,
-    TableIdentity,
-    id_marks,
-    parse_commit,
-)
+from omnigraph.history.manifest import Commit, TableIdentity
+from omnigraph.history.manifest_rows import ARCHIVED_FILTER, COMMIT_FILTER, id_marks, parse_commit
 from omnigraph.history.store import History
 
 
