@@ -195,7 +195,7 @@ class NearestRows(Struct):
 
 def vector_index(columns: TableColumns, column: str) -> VectorIndex | None:
     """The index of a column of vectors, if there is one."""
-    known = columns.kept(KnownIndex, column)
+    known = columns.search_data(KnownIndex, column)
     if not known.is_known:
         indexes = [
             VectorIndex(index.name, index.kind)

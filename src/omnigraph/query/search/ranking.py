@@ -74,7 +74,7 @@ def _untied(
 
 def _places(columns: TableColumns, positions: Positions) -> Ints:
     """Numbers that order rows like their ids do."""
-    known = columns.kept(_Ids, "id")
+    known = columns.search_data(_Ids, "id")
     if known.places is None and len(positions) * policy.RANKED_PART < columns.rows:
         return ranks(columns.fetch(positions, ["id"])["id"], False).astype(np.int64)
     with known.guard:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.tables import TableSnapshot
 
 Positions = npt.NDArray[np.int64]
-Kept = TypeVar("Kept")
+SearchData = TypeVar("SearchData")
 
 #: What files are named, besides columns: which positions have a row; and of a column the numbers
 #: of its values, the different values, and the order of the values.
@@ -120,8 +120,8 @@ class TableColumns:
         #: The columns with an index, once that was asked.
         self._indexed: frozenset[str] | None = None
         #: What searches know about columns, and its bytes.
-        self._kept: dict[tuple[type[Any], str], Any] = {}
-        self._kept_bytes = 0
+        self._search_data: dict[tuple[type[Any], str], Any] = {}
+        self._search_bytes = 0
         self._places: Places | None = None
         #: By column, when it was last used; "" is for the table as a whole.
         self._used: dict[str, float] = {}
@@ -161,7 +161,7 @@ class TableColumns:
         with self._guard:
             names = self._columns.keys() | self._coded.keys() | self._sorted.keys()
             parts = [Held(name, self._used.get(name, 0.0), self._sizes(name)) for name in names]
-            rest = {id(self._kept): self._kept_bytes, id(self.table): self.table.bytes}
+            rest = {id(self._search_data): self._search_bytes, id(self.table): self.table.bytes}
             if self._places is not None:
                 arrays = (self._places.alive, self._places.slots)
                 rest |= {id(array): array.nbytes for array in arrays if array is not None}
@@ -190,10 +190,10 @@ class TableColumns:
                 self.table.close()
                 self._places = None
                 self._unwritten.discard(_ALIVE)
-            if not name or any(column == name for _, column in self._kept):
+            if not name or any(column == name for _, column in self._search_data):
                 # What searches know may refer to the column.
-                self._kept = {}
-                self._kept_bytes = 0
+                self._search_data = {}
+                self._search_bytes = 0
 
     def _use(self, name: str) -> None:
         self._used[name] = time.monotonic()
@@ -316,20 +316,20 @@ class TableColumns:
         is_large = width * len(positions) > policy.LONG_COLUMN_BYTES
         return is_large and width > policy.LONG_VALUE_BYTES
 
-    def kept(self, kind: type[Kept], name: str) -> Kept:
-        """What else is known about a column, made without arguments when it is first asked for.
+    def search_data(self, kind: type[SearchData], name: str) -> SearchData:
+        """What searches know about a column, made without arguments when it is first asked for.
 
         Who adds to it says how much with `grow`.
         """
         self._use("")
         with self._guard:
-            known: Kept = self._kept.setdefault((kind, name), kind())
+            known: SearchData = self._search_data.setdefault((kind, name), kind())
             return known
 
     def grow(self, size: int) -> None:
-        """Account for memory of what `kept` has returned."""
+        """Account for memory of what `search_data` has returned."""
         with self._guard:
-            self._kept_bytes += size
+            self._search_bytes += size
             self.changes += 1
 
     def columns(self, names: Sequence[str], *, if_held: bool = False) -> dict[str, pa.Array]:
