@@ -403,10 +403,14 @@ def limits(way: str) -> Iterator[None]:
             few = {"BLOCK_ROWS": 3, "_LEAST_ROWS": 3, "_LONG": 2, "_SORTED_ROW_BYTES": 1 << 40}
             _set(patch, budget, **few)
             _set(patch, policy, FIRST_CHUNK_ROWS=2, UNMEASURED_ROWS=0, DENSE_GROUPS=0)
+            # No column of texts is held, and none fits into a usual column.
+            _set(patch, policy, LONG_COLUMN_BYTES=0, LONG_VALUE_BYTES=0, LARGEST_TEXT_COLUMN=1)
+            _set(patch, policy, TEXT_BYTES_AT_ONCE=8, TEXTS_AT_ONCE=2, LEAST_PREFIX=1)
         if way == "cached_columns":
             # All that is worked out is written to files at once, and read by who asks next.
             _set(patch, cache_files, SETTLED_AFTER=0)
         if way in ("columns_by_value", "cached_columns"):
+            _set(patch, policy, LARGEST_TEXT_COLUMN=1 if way == "columns_by_value" else 1 << 31)
             # Columns are kept as numbers of their values, and in order, from the first time on.
             _set(patch, policy, OFTEN=0, SOUGHT_OFTEN=0, REPEATED=0)
             _set(patch, policy, HITS_PER_TEXT=1e-9)

@@ -421,10 +421,14 @@ def test_a_blob_becomes_its_storage_form(plain, field):
     }
 
 
-def test_columns_may_be_chunked_and_of_a_wider_kind():
-    texts = pa.chunked_array([["x"], [], ["y", None]], pa.large_utf8())
-    made = evaluate(Column("a", STRING), lambda _: texts, 3, GIVEN)
-    assert made.type == pa.utf8() and made.to_pylist() == ["x", "y", None]
+@pytest.mark.parametrize("type", [pa.utf8(), pa.large_utf8()])
+def test_columns_may_be_chunked_and_of_large_texts(type):
+    texts = pa.chunked_array([["x"], [], ["y", None]], type)
+    values = evaluate(Column("a", STRING), lambda _: texts, 3, GIVEN)
+    assert values.type == type and values.to_pylist() == ["x", "y", None]
+
+
+def test_columns_may_be_of_a_wider_kind():
     kinds = pa.array(["x", "y"]).dictionary_encode()
     condition = Compare("=", Column("a", STRING), const("y"))
     assert matches(condition, lambda _: kinds, 2, GIVEN).to_pylist() == [False, True]

@@ -12,7 +12,8 @@ from typing import Any
 
 from omnigraph.graph import Graph, open
 from omnigraph.history.branch_state import native
-from omnigraph.history.manifest import COMMIT_FILTER, Commit
+from omnigraph.history.manifest import Commit
+from omnigraph.history.manifest_rows import COMMIT_FILTER
 from omnigraph.writes.fencing import ACTOR
 from omnigraph.writes.sidecar import list_sidecars
 from tests.crash.torture import LASTING, Rows, Run, Write, content_of, incomplete, read_notes

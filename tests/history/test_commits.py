@@ -9,7 +9,8 @@ import pytest
 from omnigraph.cli import main
 from omnigraph.graph import init, open
 from omnigraph.history import commit_reader, lineage
-from omnigraph.history.manifest import Commit, parse_commit
+from omnigraph.history.manifest import Commit
+from omnigraph.history.manifest_rows import parse_commit
 
 INSERT = "query q($n: String) { insert Person { name: $n } }"
 COMMITS = 60

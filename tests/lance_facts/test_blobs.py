@@ -221,7 +221,7 @@ def test_a_reference_is_refused_unless_it_is_allowed(tmp_path, letters):
     append(table, rows(a=link(letters.as_uri())))
 
 
-# Tables.stage_merge cannot be made of Lance's merge where there are references.
+# A merge of rows cannot be made of Lance's merge where there are references.
 def test_merge_insert_takes_no_references(linked, letters):
     builder = linked.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
     with pytest.raises(OSError, match="outside registered external bases"):

@@ -25,7 +25,7 @@ def test_writing_fragments_moves_no_head(tmp_path):
     assert ids(lance.dataset(table.uri)) == ["r1"]
 
 
-# Tables.stage_merge.
+# A merge of rows.
 def test_an_uncommitted_merge_moves_no_head(tmp_path):
     table = create(tmp_path / "t", rows(1))
     merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
@@ -35,7 +35,7 @@ def test_an_uncommitted_merge_moves_no_head(tmp_path):
     assert ids(commit(table, transaction.operation)) == ["r1", "r2"]
 
 
-# Tables.stage_delete.
+# A deletion.
 def test_a_fragment_delete_moves_no_head(tmp_path):
     table = create(tmp_path / "t", rows(1, 2))
     left = table.get_fragments()[0].delete("n = 1")
@@ -45,7 +45,7 @@ def test_a_fragment_delete_moves_no_head(tmp_path):
     assert ids(commit(table, LanceOperation.Delete([left], [], "n = 1"))) == ["r2"]
 
 
-# Tables.stage_delete: a fragment that becomes empty goes into the list of removed ones.
+# A deletion: a fragment that becomes empty goes into the list of removed ones.
 def test_a_fragment_without_rows_left_is_removed_by_its_id(tmp_path):
     table = create(tmp_path / "t", rows(1), rows(2))
     assert table.get_fragments()[0].delete("n = 1") is None

@@ -82,7 +82,7 @@ def test_the_dataset_that_merged_is_at_the_new_version(tmp_path):
     assert table.version == lance.dataset(table.uri).version == 3
 
 
-# Tables.stage_merge: ids are looked up in the index then, which must not change the outcome.
+# A merge of rows: ids are looked up in the index then, which must not change the outcome.
 def test_a_merge_through_an_index_replaces_and_inserts(tmp_path):
     table = create(tmp_path / "t", rows(1), rows(2))
     table.create_scalar_index("id", "BTREE")

@@ -14,7 +14,8 @@ from omnigraph import failpoints
 from omnigraph.errors import GapError, NotFound
 from omnigraph.graph import Graph, open
 from omnigraph.history import packing
-from omnigraph.history.manifest import PACKED_FILTER, Commit
+from omnigraph.history.manifest import Commit
+from omnigraph.history.manifest_rows import PACKED_FILTER
 from omnigraph.history.packing import unpacked
 from tests.crash.children import KILLED, run_child
 from tests.crash.scenarios import once

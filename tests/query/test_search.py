@@ -290,7 +290,7 @@ def test_answers_do_not_depend_on_indexes(graph, seed, indexed, kept, monkeypatc
     if indexed:
         build_indexes(graph, "Doc")
     compare(graph, "Doc")
-    assert (last_columns(graph).kept(TextColumn, "body").postings is not None) is kept
+    assert (last_columns(graph).search_data(TextColumn, "body").postings is not None) is kept
     graph.write_batches({"Doc": ("append", some_rows(rng, "Doc", range(25, 32)))})
     graph.write_batches({"Doc": ("merge", some_rows(rng, "Doc", range(4, 9)))})
     compare(graph, "Doc")
@@ -332,7 +332,7 @@ def test_large_tables_are_searched_in_the_same_way(graph, indexed, kept, monkeyp
 def test_postings_are_made_when_many_texts_are_looked_at(graph):
     docs(graph, *(f"fox {n}" if n % 2 else f"dog {n}" for n in range(64)))
     assert ids(graph, '$d.id = "d3" search($d.body, "fox")') == ["d3"]
-    known = last_columns(graph).kept(TextColumn, "body")
+    known = last_columns(graph).search_data(TextColumn, "body")
     assert known.postings is None
     before = last_columns(graph).bytes
     assert len(ids(graph, 'search($d.body, "fox")')) == 32
@@ -346,7 +346,7 @@ def test_an_index_finds_rows_until_it_has_found_many(graph):
     made = []
     for _ in range(66):
         assert len(ids(graph, 'search($d.body, "fox")')) == 8
-        made.append(last_columns(graph).kept(TextColumn, "body").postings is not None)
+        made.append(last_columns(graph).search_data(TextColumn, "body").postings is not None)
     assert made == [False] * 63 + [True] * 3
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from omnigraph.storage.location import Location
 from omnigraph.storage.tables import TableRef, Tables
-from tests.storage.people import SCHEMA, append, commit
+from tests.storage.people import SCHEMA, append, commit, stage_delete
 
 MAIN = TableRef("nodes/people")
 FORK = TableRef("nodes/people", "draft")
@@ -42,5 +42,5 @@ def place(request: pytest.FixtureRequest, tables: Tables) -> TableRef:
 @pytest.fixture
 def one_row_gone(tables: Tables, place: TableRef) -> TableRef:
     """As `place`, without p5."""
-    commit(tables, tables.stage_delete(tables.open(place), "id = 'p5'"))
+    commit(tables, stage_delete(tables.open(place), "id = 'p5'"))
     return place

@@ -6,7 +6,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from omnigraph.storage.patch import Patch, stage_patch
+from omnigraph.storage.snapshot import TableSnapshot
+from omnigraph.storage.table_ref import ROW_ADDRESS
 from omnigraph.storage.tables import IndexSpec, StagedWrite, TableRef, Tables, TableVersion
 
 KEY = {"lance-schema:unenforced-primary-key": "true"}
@@ -65,6 +69,26 @@ def people(first: int, last: int, **constants: Any) -> pa.Table:
 def commit(tables: Tables, staged: StagedWrite | None) -> TableVersion:
     assert staged is not None
     return tables.commit_staged(staged)
+
+
+def stage_merge(snapshot: TableSnapshot, rows: pa.Table) -> StagedWrite | None:
+    """Stage rows that replace those with the same id, or are new; None when there are none."""
+    ids = rows["id"].combine_chunks()
+    existing = snapshot.find("id", ids, ["id"])
+    at = pc.index_in(ids, value_set=existing["id"].combine_chunks())
+    known = pc.is_valid(at)
+    changes = Patch(
+        new=rows.filter(pc.invert(known)),
+        changed=rows.filter(known),
+        changed_at=existing.take(at.drop_null()),
+    )
+    return stage_patch(snapshot, changes)
+
+
+def stage_delete(snapshot: TableSnapshot, where: str) -> StagedWrite | None:
+    """Stage the deletion of the rows that match; None when none do."""
+    matching = snapshot.read([], where, places=True)
+    return stage_patch(snapshot, Patch(removed_at=matching[ROW_ADDRESS]))
 
 
 def append(tables: Tables, ref: TableRef, first: int, last: int) -> TableVersion:

@@ -12,7 +12,7 @@ from omnigraph.storage import changes
 from omnigraph.storage.changes import changes_between, kept_places, relocated
 from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID
 from omnigraph.storage.tables import TableRef, Tables, TableSnapshot
-from tests.storage.people import INDICES, SCHEMA, append, commit, people
+from tests.storage.people import INDICES, SCHEMA, append, commit, people, stage_delete, stage_merge
 from tests.storage.table_model import TableModel, rows_of
 
 REF = TableRef("nodes/people")
@@ -195,7 +195,7 @@ def test_only_what_is_asked_for_is_read(tables, table):
 
 def test_a_row_that_was_written_again_with_the_same_values_is_no_change(tables, table):
     old = tables.open(table)
-    commit(tables, tables.stage_merge(old, people(5, 6)))
+    commit(tables, stage_merge(old, people(5, 6)))
     append(tables, table, 20, 21)
     found = changes_between(old, tables.open(table), ["id"])
     assert found.before.num_rows == 0
@@ -208,10 +208,10 @@ def test_a_change_of_any_column_is_seen(tables, table, column, to_null):
     values = {"age": 80, "team": "black", "tags": ["new"], "bio": "turtle", "vec": [1.0] * 8}
     new = {column: None if to_null else values[column]}
     old = tables.open(table)
-    commit(tables, tables.stage_merge(old, people(5, 6, **new)))
+    commit(tables, stage_merge(old, people(5, 6, **new)))
     middle = tables.open(table)
     append(tables, table, 20, 21)
-    commit(tables, tables.stage_merge(tables.open(table), people(5, 6)))
+    commit(tables, stage_merge(tables.open(table), people(5, 6)))
     last = tables.open(table)
     for before, after in ((old, middle), (middle, last)):
         found = changes_between(before, after, ["id", column])
@@ -235,9 +235,9 @@ def test_the_rows_that_differ_are_all_that_is_read(tables):
 def test_a_row_that_is_replaced_in_a_large_fragment_is_all_that_is_read_of_it(tables):
     tables.create(REF.path, SCHEMA)
     append(tables, REF, 0, 20_000)
-    commit(tables, tables.stage_delete(tables.open(REF), "id = 'p7'"))
+    commit(tables, stage_delete(tables.open(REF), "id = 'p7'"))
     old = tables.open(REF)
-    commit(tables, tables.stage_merge(old, people(19_000, 19_001, age=80)))
+    commit(tables, stage_merge(old, people(19_000, 19_001, age=80)))
     new = tables.open(REF)
     for table in (old, new):
         table._dataset.io_stats_incremental()
@@ -249,9 +249,9 @@ def test_a_row_that_is_replaced_in_a_large_fragment_is_all_that_is_read_of_it(ta
 def test_neighbours_that_are_replaced_are_all_that_is_read_of_a_large_fragment(tables):
     tables.create(REF.path, SCHEMA)
     append(tables, REF, 0, 40_000)
-    commit(tables, tables.stage_delete(tables.open(REF), "id in ('p7', 'p25000')"))
+    commit(tables, stage_delete(tables.open(REF), "id in ('p7', 'p25000')"))
     old = tables.open(REF)
-    commit(tables, tables.stage_merge(old, people(20_000, 35_000, age=80)))
+    commit(tables, stage_merge(old, people(20_000, 35_000, age=80)))
     new = tables.open(REF)
     old._dataset.io_stats_incremental()
     whole = old.read(["id", "vec"])
@@ -275,7 +275,7 @@ def test_a_fork_is_compared_with_what_it_was_made_from(tables, table):
     old = tables.open(table)
     tables.create_branch(table, old.version, "draft")
     fork = TableRef(table.path, "draft")
-    commit(tables, tables.stage_merge(tables.open(fork), people(19, 21, age=80)))
+    commit(tables, stage_merge(tables.open(fork), people(19, 21, age=80)))
     found = changes_between(old, tables.open(fork), ["id", "age"])
     assert pairs(found.before) == [("p19", 19)]
     assert pairs(found.after) == [("p19", 80), ("p20", 80)]

@@ -8,7 +8,7 @@ import pytest
 from omnigraph.errors import UsageError
 from omnigraph.storage.blobs import open_blob
 from omnigraph.storage.tables import NewColumn, TableRef
-from tests.storage.people import INDICES, SCHEMA, append, commit, content, people, plan
+from tests.storage.people import INDICES, SCHEMA, append, commit, content, people, plan, stage_merge
 
 
 def field(name, type, id=90, **options):
@@ -144,7 +144,7 @@ def test_rows_are_written_after_the_change(tables, place):
     schema = tables.open(place).schema
     new = people(399, 402).drop_columns(["age"])
     new = new.append_column("n", pa.array([1, 2, 3])).append_column("m", pa.array(["a", "b", "c"]))
-    commit(tables, tables.stage_merge(tables.open(place), new.cast(schema)))
+    commit(tables, stage_merge(tables.open(place), new.cast(schema)))
     rows = {row["id"]: (row["n"], row["m"]) for row in content(tables, place)}
     assert rows["p398"] == (7, None)
     assert [rows[f"p{n}"] for n in (399, 400, 401)] == [(1, "a"), (2, "b"), (3, "c")]

@@ -18,6 +18,8 @@ from tests.storage.people import (
     content,
     people,
     plan,
+    stage_delete,
+    stage_merge,
     vector,
 )
 
@@ -138,8 +140,8 @@ def test_inherited_indexes_stay_in_use_on_a_fork(tables, place):
 def test_a_table_can_be_written_after_it(tables, place):
     commit(tables, tables.stage_indices(tables.open(place), INDICES))
     compact(tables, place)
-    commit(tables, tables.stage_merge(tables.open(place), people(398, 410, bio="turtle")))
-    commit(tables, tables.stage_delete(tables.open(place), "id = 'p0'"))
+    commit(tables, stage_merge(tables.open(place), people(398, 410, bio="turtle")))
+    commit(tables, stage_delete(tables.open(place), "id = 'p0'"))
     commit(tables, tables.stage_indices(tables.open(place), INDICES))
     compact(tables, place)
     assert len(tables.open(place).fragment_ids) == 1
@@ -164,7 +166,7 @@ def test_changed_columns_are_compacted(tables, place):
 def test_fragment_ids_that_were_in_use_are_not_used_again(tables, place):
     commit(tables, tables.stage_indices(tables.open(place), INDICES[:3]))
     append(tables, place, 500, 510)
-    commit(tables, tables.stage_delete(tables.open(place), "id >= 'p500' and id < 'p51'"))
+    commit(tables, stage_delete(tables.open(place), "id >= 'p500' and id < 'p51'"))
     used = max(tables.open(place).fragment_ids) + 1
     compact(tables, place)
     assert min(tables.open(place).fragment_ids) > used
@@ -188,7 +190,7 @@ def test_it_leaves_alone_what_others_have_changed_meanwhile(tables, place):
     old = tables.open(place)
     build = lambda t: tables.stage_indices(t, INDICES, extend=True)  # noqa: E731
     staged = stage(tables, place, rows_per_fragment=200, build=build)
-    commit(tables, tables.stage_delete(tables.open(place), "id = 'p5'"))
+    commit(tables, stage_delete(tables.open(place), "id = 'p5'"))
     changed = tables.open(place)
     later = rebased(staged, old, changed)
     assert later.steps == ("compaction",)
@@ -203,7 +205,7 @@ def test_it_leaves_alone_what_others_have_changed_meanwhile(tables, place):
 def test_nothing_is_left_of_it_when_others_have_changed_everything(tables, place):
     old = tables.open(place)
     staged = stage(tables, place)
-    commit(tables, tables.stage_delete(tables.open(place), "id = 'p5'"))
+    commit(tables, stage_delete(tables.open(place), "id = 'p5'"))
     with pytest.raises(ReadSetConflict):
         rebased(staged, old, tables.open(place))
 

@@ -10,7 +10,7 @@ from omnigraph.errors import StorageError
 from omnigraph.storage.deletions import roaring_numbers
 from omnigraph.storage.table_ref import ROW_ADDRESS
 from omnigraph.storage.tables import TableRef, Tables
-from tests.storage.people import commit
+from tests.storage.people import commit, stage_delete
 
 ROWS = 70_000
 
@@ -30,9 +30,9 @@ def deleted(tables: Tables, ref: TableRef, rows: int) -> None:
 
 def test_few_deleted_rows_are_found_wherever_they_were_deleted(tables, place):
     deleted(tables, place, 0)
-    commit(tables, tables.stage_delete(tables.open(place), "id = 'p5' or id = 'p105'"))
+    commit(tables, stage_delete(tables.open(place), "id = 'p5' or id = 'p105'"))
     deleted(tables, place, 2)
-    commit(tables, tables.stage_delete(tables.open(place), "id like '%9'"))
+    commit(tables, stage_delete(tables.open(place), "id like '%9'"))
     deleted(tables, place, 42)
 
 
@@ -54,7 +54,7 @@ def test_many_deleted_rows(tables, where, rows):
     tables.create(ref.path, schema)
     people = pa.table({"id": [f"p{n}" for n in numbers], "age": numbers % 90}).cast(schema)
     commit(tables, tables.stage_append(tables.open(ref), people))
-    commit(tables, tables.stage_delete(tables.open(ref), where))
+    commit(tables, stage_delete(tables.open(ref), where))
     deleted(tables, ref, rows)
 
 

@@ -11,7 +11,7 @@ import pytest
 from omnigraph.storage.ids import PLACES, FragmentIds, IdCache
 from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID
 from omnigraph.storage.tables import TableRef, Tables
-from tests.storage.people import INDICES, SCHEMA, append, commit, people
+from tests.storage.people import INDICES, SCHEMA, append, commit, people, stage_delete, stage_merge
 from tests.storage.table_model import TableModel
 
 REF = TableRef("nodes/people")
@@ -102,10 +102,10 @@ def test_deleted_rows_are_not_found_and_are_in_older_versions(tables, table):
     cache = IdCache(BUDGET)
     old = tables.open(table)
     assert find(tables, cache, "p5").num_rows == 1
-    commit(tables, tables.stage_delete(old, "id = 'p5'"))
+    commit(tables, stage_delete(old, "id = 'p5'"))
     assert find(tables, cache, "p5").num_rows == 0
     assert places(find(tables, cache, "p4", "p6")) == scanned(tables, "p4", "p6")
-    commit(tables, tables.stage_delete(tables.open(table), "id = 'p6'"))
+    commit(tables, stage_delete(tables.open(table), "id = 'p6'"))
     assert find(tables, cache, "p5", "p6").num_rows == 0
     before = cache.find(old._dataset, old._dataset.get_fragments(), pa.array(["p5", "p6"]))
     assert before.num_rows == 2
@@ -114,7 +114,7 @@ def test_deleted_rows_are_not_found_and_are_in_older_versions(tables, table):
 def test_updated_rows_are_found_at_their_new_place_with_their_row_id(tables, table):
     cache = IdCache(BUDGET)
     ((_, row_id, address),) = places(find(tables, cache, "p5"))
-    commit(tables, tables.stage_merge(tables.open(table), people(5, 6, age=80)))
+    commit(tables, stage_merge(tables.open(table), people(5, 6, age=80)))
     ((_, new_row_id, new_address),) = places(find(tables, cache, "p5"))
     assert new_row_id == row_id
     assert new_address != address
@@ -125,7 +125,7 @@ def test_forks_that_delete_different_rows_do_not_see_each_other(tables, table):
     forks = [TableRef(REF.path, name) for name in ("a", "b")]
     for fork, gone in zip(forks, ("p5", "p6"), strict=True):
         tables.create_branch(table, tables.head(table), fork.branch)
-        commit(tables, tables.stage_delete(tables.open(fork), f"id = '{gone}'"))
+        commit(tables, stage_delete(tables.open(fork), f"id = '{gone}'"))
     cache = IdCache(BUDGET)
     for _ in range(2):
         for ref in (*forks, REF):
@@ -165,8 +165,8 @@ def test_what_an_index_covers_is_left_to_it(tables, place):
 
 def test_changes_of_indexed_rows_are_found(tables, place):
     commit(tables, tables.stage_indices(tables.open(place), INDICES[:1]))
-    commit(tables, tables.stage_delete(tables.open(place), "id in ('p17', 'p18')"))
-    commit(tables, tables.stage_merge(tables.open(place), people(19, 21, age=80)))
+    commit(tables, stage_delete(tables.open(place), "id in ('p17', 'p18')"))
+    commit(tables, stage_merge(tables.open(place), people(19, 21, age=80)))
     commit(tables, tables.stage_append(tables.open(place), people(18, 19)))
     ids = [f"p{n}" for n in range(15, 25)]
     found = tables.open(place).find("id", pa.array(ids), ["id", "age"])
@@ -258,7 +258,7 @@ def test_only_the_newest_state_of_a_fragment_is_held(tables, table):
     before = cache.nbytes
     for number in (3, 14, 5, 6, 17):
         old = tables.open(table)
-        commit(tables, tables.stage_delete(old, f"id = 'p{number}'"))
+        commit(tables, stage_delete(old, f"id = 'p{number}'"))
         assert find(tables, cache, f"p{number}").num_rows == 0
         assert cache.nbytes < before
         # What is older is read again when somebody asks for it.

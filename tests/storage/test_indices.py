@@ -7,7 +7,18 @@ import pytest
 
 from omnigraph.errors import ReadSetConflict, UsageError
 from omnigraph.storage.tables import IndexSpec, TableRef
-from tests.storage.people import INDICES, QUESTIONS, SCHEMA, append, commit, people, plan, vector
+from tests.storage.people import (
+    INDICES,
+    QUESTIONS,
+    SCHEMA,
+    append,
+    commit,
+    people,
+    plan,
+    stage_delete,
+    stage_merge,
+    vector,
+)
 
 
 def build(tables, ref, *specs, **options):
@@ -164,7 +175,7 @@ def test_values_that_a_row_had_are_not_found_when_an_index_is_extended(
     build(tables, place, spec)
     before = tables.open(place).count(old)
     changed = people(17, 18, age=1000, team="pink", tags=["new"])
-    commit(tables, tables.stage_merge(tables.open(place), changed))
+    commit(tables, stage_merge(tables.open(place), changed))
     build(tables, place, spec, extend=True)
     assert tables.open(place).indices()[0].uncovered == 0
     assert tables.open(place).count(old) == before - 1
@@ -191,7 +202,8 @@ def test_indexes_can_be_dropped(tables, place):
 def test_rows_replaced_after_an_index_was_built_are_found_by_their_new_values(tables, place):
     build(tables, place)
     new = people(17, 18, bio="slow turtle", age=1000)
-    staged = tables.stage_merge(tables.open(place), new)
+    staged = stage_merge(tables.open(place), new)
+    assert staged is not None
     assert (staged.rows_written, staged.rows_replaced) == (0, 1)
     commit(tables, staged)
     snapshot = tables.open(place)
@@ -203,7 +215,7 @@ def test_rows_replaced_after_an_index_was_built_are_found_by_their_new_values(ta
 
 def test_rows_deleted_after_an_index_was_built_are_not_found(tables, place):
     build(tables, place)
-    commit(tables, tables.stage_delete(tables.open(place), "id = 'p1'"))
+    commit(tables, stage_delete(tables.open(place), "id = 'p1'"))
     snapshot = tables.open(place)
     assert snapshot.count("id = 'p1'") == 0
     assert snapshot.search("bio", "number1").num_rows == 0

@@ -14,7 +14,7 @@ from omnigraph.storage.objects import Objects
 from omnigraph.storage.references import key_of
 from omnigraph.storage.staged import staged_files
 from omnigraph.storage.tables import StagedWrite, TableRef, Tables, TableSnapshot
-from tests.storage.people import INDICES, SCHEMA, append, commit, people
+from tests.storage.people import INDICES, SCHEMA, append, commit, people, stage_delete, stage_merge
 
 REF = TableRef("nodes/people")
 
@@ -63,9 +63,9 @@ class Held:
 
 STAGES: dict[str, Callable[[Tables, TableSnapshot], StagedWrite | None]] = {
     "append": lambda tables, at: tables.stage_append(at, people(60, 70)),
-    "merge": lambda tables, at: tables.stage_merge(at, people(40, 70)),
+    "merge": lambda tables, at: stage_merge(at, people(40, 70)),
     "overwrite": lambda tables, at: tables.stage_overwrite(at, people(0, 3)),
-    "delete": lambda tables, at: tables.stage_delete(at, "id = 'p5'"),
+    "delete": lambda tables, at: stage_delete(at, "id = 'p5'"),
     "indices": lambda tables, at: tables.stage_indices(at, INDICES),
     "compaction": lambda tables, at: tables.stage_compaction(at),
 }

@@ -16,13 +16,22 @@ from omnigraph.storage.leftovers import TableLeftovers
 from omnigraph.storage.location import Location
 from omnigraph.storage.tables import NewColumn, StagedWrite, TableRef, Tables, TableSnapshot
 from tests.storage.entries import entries
-from tests.storage.people import INDICES, append, commit, content, people, plan
+from tests.storage.people import (
+    INDICES,
+    append,
+    commit,
+    content,
+    people,
+    plan,
+    stage_delete,
+    stage_merge,
+)
 
 WRITES: Mapping[str, Callable[[Tables, TableSnapshot], StagedWrite | None]] = {
     "append": lambda tables, at: tables.stage_append(at, people(600, 610)),
-    "merge": lambda tables, at: tables.stage_merge(at, people(250, 620, team="new")),
+    "merge": lambda tables, at: stage_merge(at, people(250, 620, team="new")),
     "overwrite": lambda tables, at: tables.stage_overwrite(at, people(0, 3)),
-    "delete": lambda tables, at: tables.stage_delete(at, "age < 40"),
+    "delete": lambda tables, at: stage_delete(at, "age < 40"),
     "restore": lambda tables, at: tables.stage_restore(at.ref, at.version - 1),
     "indices": lambda tables, at: tables.stage_indices(at, INDICES, extend=True),
     "schema": lambda tables, at: tables.stage_schema(
@@ -37,7 +46,7 @@ def used(tables: Tables, place: TableRef) -> TableRef:
     """A place with indexes that do not cover all rows, and with rows that are gone."""
     commit(tables, tables.stage_indices(tables.open(place), INDICES))
     append(tables, place, 500, 510)
-    commit(tables, tables.stage_delete(tables.open(place), "id in ('p5', 'p350', 'p501')"))
+    commit(tables, stage_delete(tables.open(place), "id in ('p5', 'p350', 'p501')"))
     return place
 
 

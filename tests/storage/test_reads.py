@@ -7,7 +7,7 @@ import pytest
 
 from omnigraph.errors import NotFound, StorageError, UsageError
 from omnigraph.storage.tables import IndexSpec
-from tests.storage.people import INDICES, commit, people, vector
+from tests.storage.people import INDICES, commit, people, stage_delete, stage_merge, vector
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "indexed"])
@@ -55,7 +55,7 @@ def test_a_row_that_is_gone_is_not_found(tables, one_row_gone):
 
 def test_row_ids_stay_over_an_update_and_a_compaction(tables, place):
     (row,) = tables.open(place).read(["_rowid"], where="id = 'p5'")["_rowid"].to_pylist()
-    commit(tables, tables.stage_merge(tables.open(place), people(5, 6, age=99)))
+    commit(tables, stage_merge(tables.open(place), people(5, 6, age=99)))
     commit(tables, tables.stage_compaction(tables.open(place)))
     assert tables.open(place).take([row], ["id", "age"]).to_pylist() == [{"id": "p5", "age": 99}]
 
@@ -175,7 +175,7 @@ def test_a_version_of_main_is_opened_once_while_it_is_held(tables, place):
     # A branch of the same name, made later, has other tables at the same versions.
     assert (tables.open(place, version) is held) == (place.branch is None)
     assert names(held.find("id", pa.array(["p3"]), ["id"])) == ["p3"]
-    commit(tables, tables.stage_delete(held, "id = 'p3'"))
+    commit(tables, stage_delete(held, "id = 'p3'"))
     after = tables.open(place, version + 1)
     assert names(after.find("id", pa.array(["p3"]), ["id"])) == []
     assert names(held.find("id", pa.array(["p3"]), ["id"])) == ["p3"]
@@ -194,7 +194,7 @@ def test_rows_that_came_are_told_with_their_ids(tables, place):
     commit(tables, tables.stage_append(after, people(503, 504)))
     assert tables.open(place).appended(before, ["id"]) is None
     one = tables.open(place)
-    commit(tables, tables.stage_merge(one, people(503, 505)))
+    commit(tables, stage_merge(one, people(503, 505)))
     assert tables.open(place).appended(one, ["id"]) is None
     many = tables.open(place)
     commit(tables, tables.stage_append(many, people(1000, 1900)))

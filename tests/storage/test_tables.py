@@ -7,7 +7,7 @@ import pytest
 
 from omnigraph.errors import ReadSetConflict, StorageError
 from omnigraph.storage.tables import TableRef, Tables
-from tests.storage.people import SCHEMA, append, commit, content, people
+from tests.storage.people import SCHEMA, append, commit, content, people, stage_delete, stage_merge
 
 
 def ages(tables, ref, version=None):
@@ -27,10 +27,10 @@ def stage_one(tables, ref, kind):
     snapshot = tables.open(ref)
     return {
         "append": lambda: tables.stage_append(snapshot, people(7, 8)),
-        "merge": lambda: tables.stage_merge(snapshot, people(1, 3, age=50)),
+        "merge": lambda: stage_merge(snapshot, people(1, 3, age=50)),
         "overwrite": lambda: tables.stage_overwrite(snapshot, people(7, 8)),
         "empty": lambda: tables.stage_overwrite(snapshot, SCHEMA.empty_table()),
-        "delete": lambda: tables.stage_delete(snapshot, "id = 'p0'"),
+        "delete": lambda: stage_delete(snapshot, "id = 'p0'"),
         "restore": lambda: tables.stage_restore(ref, 1),
     }[kind]()
 
@@ -71,14 +71,14 @@ def test_a_stale_write_is_a_conflict(tables, table, kind):
 def test_what_changes_nothing_stages_nothing(tables, table):
     snapshot = tables.open(table)
     assert tables.stage_append(snapshot, SCHEMA.empty_table()) is None
-    assert tables.stage_merge(snapshot, SCHEMA.empty_table()) is None
-    assert tables.stage_delete(snapshot, "id = 'nobody'") is None
+    assert stage_merge(snapshot, SCHEMA.empty_table()) is None
+    assert stage_delete(snapshot, "id = 'nobody'") is None
 
 
 def test_a_delete_over_several_fragments(tables, table):
     append(tables, table, 2, 4)
     append(tables, table, 4, 6)
-    commit(tables, tables.stage_delete(tables.open(table), "age in (0, 2, 3)"))
+    commit(tables, stage_delete(tables.open(table), "age in (0, 2, 3)"))
     assert ages(tables, table) == {"p1": 1, "p4": 4, "p5": 5}
 
 
@@ -106,7 +106,7 @@ def test_a_fork_starts_at_a_version_and_goes_its_own_way(tables, table):
     tables.create_branch(table, 2, "draft")
     fork = TableRef(table.path, "draft")
     assert tables.head(fork) == 2
-    commit(tables, tables.stage_merge(tables.open(fork), people(0, 1, age=70)))
+    commit(tables, stage_merge(tables.open(fork), people(0, 1, age=70)))
     assert ages(tables, fork) == {"p0": 70, "p1": 1}
     assert ages(tables, table) == {"p0": 0, "p1": 1, "p2": 2}
 

@@ -15,7 +15,17 @@ from omnigraph.language.schema.arrow import table_schema
 from omnigraph.storage.blobs import open_blob
 from omnigraph.storage.tables import IndexSpec, NewColumn, TableRef, Tables
 from omnigraph.storage.tiers import FAN_IN, LARGEST_BYTES, LARGEST_ROWS, MOST_FRAGMENTS, due
-from tests.storage.people import INDICES, QUESTIONS, SCHEMA, commit, people, plan, vector
+from tests.storage.people import (
+    INDICES,
+    QUESTIONS,
+    SCHEMA,
+    commit,
+    people,
+    plan,
+    stage_delete,
+    stage_merge,
+    vector,
+)
 from tests.storage.table_model import UPDATED, TableModel, rows_of
 
 REF = TableRef("nodes/people")
@@ -308,9 +318,9 @@ def test_indexes_cover_what_they_covered_and_answer_as_before(tables, place, cha
     else:
         snapshot = tables.open(place)
         staged = (
-            tables.stage_delete(snapshot, "id = 'p9'")
+            stage_delete(snapshot, "id = 'p9'")
             if change == "delete"
-            else tables.stage_merge(snapshot, people(9, 10, bio="turtle"))
+            else stage_merge(snapshot, people(9, 10, bio="turtle"))
         )
         commit(tables, tables.merge_tiers(staged))
     snapshot = tables.open(place)

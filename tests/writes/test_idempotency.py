@@ -12,7 +12,7 @@ import pytest
 
 from omnigraph.errors import UsageError
 from omnigraph.graph import Graph, init, open
-from omnigraph.history import manifest
+from omnigraph.history import manifest, manifest_rows
 from tests.crash.children import KILLED, run_child
 from tests.writes.children import add_and_die
 
@@ -130,7 +130,7 @@ def test_a_key_belongs_to_one_request(graph: Graph, kind: str) -> None:
 def test_a_commit_without_a_digest_answers_every_request(
     graph: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = manifest.commit_row
+    row = manifest_rows.commit_row
 
     def as_before(commit: manifest.Commit) -> dict[str, Any]:
         found = row(commit)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from omnigraph.compute import comparison, texts
-from omnigraph.compute.arrays import FALSE, as_arrow, filled, scalar
+from omnigraph.compute.arrays import FALSE, as_arrow, filled, one_array, scalar
 from omnigraph.compute.datum import ComputeFault, Datum, broadcast
 from omnigraph.compute.numbers import arithmetic, fit, negate
 from omnigraph.language.query import expressions as expr
@@ -55,7 +55,8 @@ def evaluate(expression: Checked, columns: Columns, rows: int, bindings: Binding
         bindings: Parameters and time.
 
     Returns:
-        A column of `rows` values in the Arrow type of the expression.
+        A column of `rows` values in the Arrow type of the expression; texts of a column with
+        offsets of 64 bits, which may be too many for another one, keep these.
 
     Raises:
         ComputeFault: A result does not fit into its type.
@@ -153,13 +154,13 @@ class _Evaluation(Struct, frozen=True):
                 raise TypeError(f"{kind} is not computed row by row: `{expression}`")
 
     def column(self, named: expr.Column | expr.PropertyOf | expr.Entity) -> pa.Array:
-        array = self.columns(named)
-        if isinstance(array, pa.ChunkedArray):
-            array = array.combine_chunks()
+        array = one_array(self.columns(named))
         if named.type is None:
             return array
         type = arrow_type(named.type)
-        return array if array.type == type else array.cast(type)
+        if array.type == type or _are_large_texts(array.type):
+            return array
+        return array.cast(type)
 
     def compare(self, expression: expr.Compare) -> Datum:
         operator, left, right = expression.operator, expression.left, expression.right
@@ -195,6 +196,11 @@ class _Evaluation(Struct, frozen=True):
         offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(len(items))
         lists = pa.ListArray.from_arrays(as_arrow(offsets), flat)
         return lists if sizes else lists[0]
+
+
+def _are_large_texts(type: pa.DataType) -> bool:
+    """True for texts, and lists of texts, that do not fit into a column of the usual type."""
+    return bool(pa.types.is_large_string(type.value_type if pa.types.is_list(type) else type))
 
 
 def _refuse_null(item: Datum, index: int) -> None:

@@ -48,7 +48,9 @@ class _Bytes(Struct, frozen=True):
     def of(texts: Datum, rows: int) -> _Bytes:
         array = single(texts.as_py(), pa.utf8()) if isinstance(texts, pa.Scalar) else texts
         _, offsets, data = array.buffers()
-        ends = np.frombuffer(offsets, np.int32, len(array) + 1, array.offset * 4).astype(np.int64)
+        kind = np.dtype(np.int64 if pa.types.is_large_string(array.type) else np.int32)
+        ends = np.frombuffer(offsets, kind, len(array) + 1, array.offset * kind.itemsize)
+        ends = ends.astype(np.int64)
         starts, lengths = ends[:-1], np.diff(ends)
         if isinstance(texts, pa.Scalar):
             starts, lengths = np.broadcast_to(starts, rows), np.broadcast_to(lengths, rows)

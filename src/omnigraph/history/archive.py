@@ -8,12 +8,11 @@ from collections.abc import Collection
 
 from omnigraph.history.branch_state import ARCHIVE
 from omnigraph.history.lineage import Lineage
-from omnigraph.history.manifest import (
+from omnigraph.history.manifest import MAIN, Commit
+from omnigraph.history.manifest_rows import (
     ARCHIVED_FILTER,
     DELETED_BRANCH,
     DELETED_FILTER,
-    MAIN,
-    Commit,
     DeletedBranch,
     archived_row,
     deleted_row,

@@ -14,19 +14,15 @@ from omnigraph.errors import NotFound
 from omnigraph.history.ancestry import common_ancestors, parents_in
 from omnigraph.history.branch_state import ARCHIVE, BranchState, native
 from omnigraph.history.lineage import Lineage
-from omnigraph.history.manifest import (
+from omnigraph.history.manifest import MAIN, Commit, ManifestState, PublishedTable, TableIdentity
+from omnigraph.history.manifest_rows import (
     ARCHIVED,
     ARCHIVED_FILTER,
     COMMIT,
     COMMIT_FILTER,
-    MAIN,
     PACKED,
     PACKED_FILTER,
     SCHEMA_COMMIT_FILTER,
-    Commit,
-    ManifestState,
-    PublishedTable,
-    TableIdentity,
     parse_commit,
 )
 from omnigraph.history.names import is_internal

@@ -9,17 +9,8 @@ from contextlib import suppress
 from omnigraph import failpoints
 from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import AlreadyExists, StorageError, UsageError
-from omnigraph.history.manifest import (
-    MAIN,
-    Commit,
-    PublishedTable,
-    TableIdentity,
-    commit_row,
-    head_row,
-    schema_row,
-    table_row,
-    version_row,
-)
+from omnigraph.history.manifest import MAIN, Commit, PublishedTable, TableIdentity
+from omnigraph.history.manifest_rows import commit_row, head_row, schema_row, table_row, version_row
 from omnigraph.history.repository import (
     INIT_CLAIM,
     RESTORE_CLAIM,

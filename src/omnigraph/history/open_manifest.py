@@ -11,8 +11,9 @@ from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import NotFound
 from omnigraph.history.branch_state import MANIFEST, BranchState, Present, native
 from omnigraph.history.lineage import Lineage
-from omnigraph.history.manifest import GRAPH_KEY, MAIN, PACKED_FILTER, ManifestState, as_table
+from omnigraph.history.manifest import GRAPH_KEY, MAIN, ManifestState
 from omnigraph.history.manifest_cache import ManifestCache
+from omnigraph.history.manifest_rows import PACKED_FILTER, as_table
 from omnigraph.history.packing import unpacked
 from omnigraph.history.recent import Recent
 from omnigraph.history.schemas import Schemas

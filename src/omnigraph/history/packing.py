@@ -19,15 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from omnigraph.history.manifest import (
-    COMMIT,
-    PACKED,
-    VERSION,
-    Commit,
-    as_table,
-    commit_of,
-    id_marks,
-)
+from omnigraph.history.manifest import Commit
+from omnigraph.history.manifest_rows import COMMIT, PACKED, VERSION, as_table, commit_of, id_marks
 
 #: So many commits are in one row at most: whoever looks for one of them reads all.
 MOST = 4096

@@ -18,14 +18,13 @@ import pyarrow.compute as pc
 
 from omnigraph.compute.arrays import as_numpy
 from omnigraph.history.branch_state import ARCHIVE
-from omnigraph.history.manifest import (
+from omnigraph.history.manifest import Commit, TableIdentity
+from omnigraph.history.manifest_rows import (
     ARCHIVED_FILTER,
     COMMIT_FILTER,
     PACKED,
     PACKED_FILTER,
     SCHEMA_CHANGE_FILTER,
-    Commit,
-    TableIdentity,
     as_table,
     id_marks,
     parse_commit,

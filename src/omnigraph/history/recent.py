@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from omnigraph.history.manifest import as_table
+from omnigraph.history.manifest_rows import as_table
 from omnigraph.history.touched import Touched
 from omnigraph.storage.cache_files import (
     FOLDER,

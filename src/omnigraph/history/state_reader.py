@@ -7,16 +7,8 @@ import pyarrow.compute as pc
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError
 from omnigraph.history.branch_state import MANIFEST, BranchState, Present, format_of, native
-from omnigraph.history.manifest import (
-    COMMIT,
-    FORMAT,
-    GRAPH_KEY,
-    MAIN,
-    STATE_FILTER,
-    ManifestState,
-    fold,
-    head_id,
-)
+from omnigraph.history.manifest import FORMAT, GRAPH_KEY, MAIN, ManifestState
+from omnigraph.history.manifest_rows import COMMIT, STATE_FILTER, fold, head_id
 from omnigraph.history.names import is_internal
 from omnigraph.history.open_manifest import OpenManifest
 from omnigraph.history.recent import tail_after

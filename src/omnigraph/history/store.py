@@ -16,13 +16,15 @@ from omnigraph.history.ancestry import merged_by
 from omnigraph.history.branch_state import ARCHIVE, BranchInfo, BranchState, native
 from omnigraph.history.commit_reader import CommitReader
 from omnigraph.history.manifest import (
-    COMMIT_FILTER,
     MAIN,
     Commit,
     MergedCommit,
     PublishedTable,
     SchemaChange,
     advance,
+)
+from omnigraph.history.manifest_rows import (
+    COMMIT_FILTER,
     as_table,
     commit_row,
     head_row,
@@ -30,6 +32,7 @@ from omnigraph.history.manifest import (
     obsolete_filter,
     parse_commit,
     rows_at,
+    schema_change_rows,
     tag_row,
     version_row,
 )
@@ -84,7 +87,7 @@ class History(CommitReader):
         commit_rows = list(map(commit_row, commits))
         rows = [*map(version_row, changed), *commit_rows, head_row(commit)]
         if schema is not None:
-            rows += schema.rows(base.state)
+            rows += schema_change_rows(schema, base.state)
         self.confirm(base.epoch)
         self._refuse_another_lifetime(base)
         ledger = self._ledger.publish(base.ledger, as_table(rows), replaces=schema is not None)

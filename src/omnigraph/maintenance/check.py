@@ -10,13 +10,8 @@ import pyarrow as pa
 from omnigraph.compute.keys import physical
 from omnigraph.errors import NotFound, OmnigraphError, RecoveryRequired, StorageError
 from omnigraph.history.branch_state import ARCHIVE, MANIFEST, BranchState
-from omnigraph.history.manifest import (
-    DELETED_FILTER,
-    MAIN,
-    Commit,
-    PublishedTable,
-    parse_deleted,
-)
+from omnigraph.history.manifest import MAIN, Commit, PublishedTable
+from omnigraph.history.manifest_rows import DELETED_FILTER, parse_deleted
 from omnigraph.history.names import branch_of_fork, is_internal
 from omnigraph.history.removed import Range, is_removed, removed_versions
 from omnigraph.history.repository import Repository

@@ -27,8 +27,9 @@ from omnigraph.merge.changes import (
     compared_columns,
     joined,
 )
-from omnigraph.merge.combine import OurRows, Sides, addresses_of, merged_rows, uris
+from omnigraph.merge.combine import Sides, uris
 from omnigraph.merge.divided import FRESH, MergeContext, TablePlan, Type, marked
+from omnigraph.merge.merged_rows import OurRows, addresses_of, merged_rows
 from omnigraph.merge.rows import RowChanges, across, with_ids, without_ids
 from omnigraph.merge.three_way import RowConflict, Side, ids_to_merge
 from omnigraph.pipeline.engine import check_wanted

@@ -25,12 +25,13 @@ from omnigraph.writes.rules import Violations, cardinality, ends, uniques
 from omnigraph.writes.rules.keys import (
     NO_TEXTS,
     Broken,
-    WithoutIds,
+    Lookup,
     described,
     of_part,
     only_keys,
     rows_at_fault,
     without,
+    without_rows,
 )
 
 #: The names of key sets. A set has the column `text`, by which it is divided.
@@ -159,9 +160,9 @@ class _Check:
         """Our table of a type."""
         return self.site.open_at(self.site.tables[type])
 
-    def staying(self, type: str, left: pa.Table | None) -> WithoutIds:
+    def staying(self, type: str, left: pa.Table | None) -> Lookup:
         """The rows of our table without those that are replaced, or go, with the same keys."""
-        return WithoutIds(self.table(type), None if left is None else left["id"])
+        return without_rows(self.table(type), None if left is None else left["id"])
 
     def unique(self, type: NodeType | EdgeType, place: int) -> None:
         keys = self.keys(_UNIQUE, type.name, place)
@@ -190,7 +191,7 @@ class _Check:
         asked = self.texts(_END, node)
         if not len(asked):
             return
-        table = WithoutIds(self.table(node), self.texts(_GONE, node))
+        table = without_rows(self.table(node), self.texts(_GONE, node))
         missing = ends.missing_ends(asked, [self.texts(_NEW, node)], table)
         if len(missing):
             self.outcome.missing[node] = missing[: self.most].to_pylist()

@@ -80,15 +80,16 @@ def _versions_at(
 
     Commits that an older Omnigraph made do not know what was before them.
     """
-    missing, found = set(tables), dict[TableIdentity, _Version]()
+    missing = set(tables)
+    versions: dict[TableIdentity, _Version] = {}
     before: str | None = commit
     for earlier in repository.history.lineage(branch).chain(commit):
         before = earlier.parents[0] if earlier.parents else None
         for identity in missing.intersection(earlier.changes):
-            found[identity] = earlier.changes[identity][:2]
+            versions[identity] = earlier.changes[identity][:2]
         missing.difference_update(earlier.changes)
         if not missing:
             break
     if missing and before is not None:
         raise NotFound(f"the commit {before}, from which commit {commit} comes, is gone")
-    return found
+    return versions

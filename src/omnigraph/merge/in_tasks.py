@@ -30,9 +30,10 @@ from omnigraph.merge.bucket_rules import (
     reads_of_checks,
 )
 from omnigraph.merge.changes import GraphState, compared_columns
-from omnigraph.merge.combine import Combination, Settling, of_row
+from omnigraph.merge.combine import Combination, Settling
 from omnigraph.merge.conflicts import Conflict
 from omnigraph.merge.divided import DivideTask, MergeContext, TablePlan, Type, divide, in_buckets
+from omnigraph.merge.merged_rows import of_row
 from omnigraph.merge.rows import RowChanges
 from omnigraph.merge.three_way import RowConflict
 from omnigraph.pipeline.engine import Engine, Progress

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +18,7 @@ from omnigraph.query.computed import IDENTITY, is_computed
 from omnigraph.query.frames import Frame
 from omnigraph.query.source import Source
 from omnigraph.query.tables.columns import Positions
+from omnigraph.query.tables.large_texts import has_texts, joined, take
 
 #: Per variable the node or edge types it may be bound to.
 Types = dict[str, tuple[str, ...]]
@@ -42,6 +45,26 @@ def identities(source: Source, types: tuple[str, ...], variable: str, frame: Fra
         kinds = np.array([numbers[type] for type in types])
         identities = identities + kinds[frame.kinds[variable]]
     return as_arrow(identities, positions < 0)
+
+
+def in_parts(
+    source: Source, types: Types, frame: Frame, properties: set[tuple[str, str]]
+) -> Iterator[Frame]:
+    """Parts of a frame; the texts of each, of some properties, take a bounded memory."""
+    start = 0
+    while not start or start < frame.count:
+        rows = frame.count
+        for variable in {variable for variable, _ in properties}:
+            names = [n for v, n in properties if v == variable and not is_computed(n)]
+            for type in types[variable]:
+                table = source.catalog.type(type)
+                columns = source.columns(type)
+                rows = columns.rows_at_once(rows, [physical(name, table) for name in names])
+        if rows >= frame.count:
+            yield frame
+            return
+        yield frame.slice(start, min(start + rows, frame.count))
+        start += rows
 
 
 class Values:
@@ -119,7 +142,7 @@ class Values:
         wanted = arrow_type(table.columns.get(name, STRING))
         if is_computed(name):
             wanted = parts[0].type
-        whole = pa.concat_arrays([pc.cast(part, wanted) for part in parts])
+        whole = joined([p if has_texts(p.type) else pc.cast(p, wanted) for p in parts])
         back = np.empty(len(positions), np.int64)
         back[np.concatenate(order)] = np.arange(len(positions))
-        return whole.take(as_arrow(back))
+        return take(whole, as_arrow(back))

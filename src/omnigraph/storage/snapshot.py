@@ -6,6 +6,7 @@ they survive updates and compaction, but belong to one table.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from omnigraph.storage.deletions import deleted_offsets
 from omnigraph.storage.finding import rows_with
 from omnigraph.storage.forks import refuse_fork
 from omnigraph.storage.ids import MOST_ROWS, PLACES, IdCache
+from omnigraph.storage.long_rows import OVERFLOWS, bytes_of_row, fewer_rows, scan_options
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.table_ref import ROW_ADDRESS, ROW_ID, TableRef, address
 from omnigraph.storage.version_file import next_row_id
@@ -84,6 +86,7 @@ class TableSnapshot:
         "__weakref__",
         "_added",
         "_dataset",
+        "_file_row_bytes",
         "_fragments",
         "_ids",
         "_next_row_id",
@@ -107,6 +110,7 @@ class TableSnapshot:
         self._fragments: dict[str, FragmentState] | None = None
         self._schema: pa.Schema | None = None
         self._next_row_id: int | None = None
+        self._file_row_bytes: float | None = None
         #: The only difference to the version before, if who opened it knows.
         self._added = added
 
@@ -142,6 +146,11 @@ class TableSnapshot:
         if self._next_row_id is None:
             self._next_row_id = next_row_id(self._dataset)
         return self._next_row_id
+
+    def _row_bytes(self) -> float:
+        if self._file_row_bytes is None:
+            self._file_row_bytes = bytes_of_row(self._dataset)
+        return self._file_row_bytes
 
     @property
     def fragment_ids(self) -> tuple[int, ...]:
@@ -200,7 +209,11 @@ class TableSnapshot:
     def count(self, where: str | None = None) -> int:
         """How many rows there are, or match a predicate."""
         with table_errors(self.ref):
-            return int(self._dataset.count_rows(filter=where))
+            try:
+                return int(self._dataset.count_rows(filter=where))
+            except OVERFLOWS as error:
+                fewer_rows(None, error)
+        return sum(batch.num_rows for batch in self.batches([], where, places=True))
 
     def read(
         self,
@@ -222,8 +235,14 @@ class TableSnapshot:
             fragments: Read only these fragments.
             span: Read only these rows, counted in the order of the table; in place of `limit`.
         """
+        rows: int | None = None
         with table_errors(self.ref):
-            return self._scanner(columns, where, limit, places, None, fragments, span).to_table()
+            while True:
+                scanner = self._scanner(columns, where, limit, places, rows, fragments, span)
+                try:
+                    return scanner.to_table()
+                except OVERFLOWS as error:
+                    rows = fewer_rows(rows, error)
 
     def indexes_for(self, where: str) -> list[str]:
         """The names of the indexes that a predicate is answered by."""
@@ -252,9 +271,19 @@ class TableSnapshot:
         fragments: Sequence[int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read in batches, for more rows than fit into memory; see `read`."""
+        done = 0
+        rows: int | None = None
         with table_errors(self.ref):
-            scanner = self._scanner(columns, where, None, places, None, fragments)
-            yield from scanner.to_batches()
+            while True:
+                rest = range(done, sys.maxsize) if done else None
+                scanner = self._scanner(columns, where, None, places, rows, fragments, rest)
+                try:
+                    for batch in scanner.to_batches():
+                        done += batch.num_rows
+                        yield batch
+                    return
+                except OVERFLOWS as error:
+                    rows = fewer_rows(rows, error)
 
     def find(
         self,
@@ -421,13 +450,21 @@ class TableSnapshot:
         """
         wanted = list(columns) if columns is not None else self._dataset.schema.names
         with table_errors(self.ref):
-            rows = self._dataset._take_rows(list(row_ids), columns=wanted)
+            rows = self._take(list(row_ids), wanted)
         if rows.num_rows != len(row_ids):
             raise NotFound(
                 f"{len(row_ids) - rows.num_rows} of {len(row_ids)} rows are not in version"
                 f" {self.version} of table {self.ref.path}"
             )
         return rows
+
+    def _take(self, row_ids: list[int], columns: list[str]) -> pa.Table:
+        try:
+            return self._dataset._take_rows(row_ids, columns=columns)
+        except OVERFLOWS as error:
+            half = fewer_rows(len(row_ids), error)
+            parts = [row_ids[start : start + half] for start in range(0, len(row_ids), half)]
+            return pa.concat_tables([self._take(part, columns) for part in parts])
 
     # --- searching ---
 
@@ -531,8 +568,8 @@ class TableSnapshot:
             offset=None if span is None else span.start,
             with_row_id=places,
             with_row_address=places,
-            batch_size=batch_size,
             fragments=chosen,
+            **scan_options(self.schema, columns, where is not None, self._row_bytes, batch_size),
         )
 
     def _with(self, columns: Sequence[str] | None, extra: str) -> list[str]:

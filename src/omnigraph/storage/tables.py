@@ -15,7 +15,6 @@ from weakref import WeakValueDictionary
 import lance
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from lance import LanceDataset, LanceOperation, Transaction
 from lance.commit import CommitConflictError
 from lance.dataset import Session  # type: ignore[attr-defined]
@@ -252,21 +251,6 @@ class Tables:
         """Stage new rows; None when there are none."""
         return stage_patch(snapshot, Patch(new=rows))
 
-    def stage_merge(self, snapshot: TableSnapshot, rows: pa.Table) -> StagedWrite | None:
-        """Stage rows that replace those with the same id, or are new; None when there are none."""
-        ids = rows["id"].combine_chunks()
-        existing = snapshot.find("id", ids, ["id"])
-        at = pc.index_in(ids, value_set=existing["id"].combine_chunks())
-        known = pc.is_valid(at)
-        return stage_patch(
-            snapshot,
-            Patch(
-                new=rows.filter(pc.invert(known)),
-                changed=rows.filter(known),
-                changed_at=existing.take(at.drop_null()),
-            ),
-        )
-
     def stage_patch(self, snapshot: TableSnapshot, patch: Patch) -> StagedWrite | None:
         """Stage new, changed and removed rows together; see `patch.stage_patch`."""
         return stage_patch(snapshot, patch)
@@ -281,11 +265,6 @@ class Tables:
         return staged(
             snapshot, "overwrite", operation, written=rows.num_rows, deleted=snapshot.count()
         )
-
-    def stage_delete(self, snapshot: TableSnapshot, where: str) -> StagedWrite | None:
-        """Stage the deletion of the rows that match; None when none do."""
-        matching = snapshot.read([], where, places=True)
-        return stage_patch(snapshot, Patch(removed_at=matching[ROW_ADDRESS]))
 
     def merge_tiers(self, write: StagedWrite) -> StagedWrite:
         """Let a staged change of rows also merge small fragments, if there are enough."""

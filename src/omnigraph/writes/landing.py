@@ -21,7 +21,8 @@ from omnigraph import failpoints
 from omnigraph.compute.ulids import mint_ulids, new_ulid
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError
 from omnigraph.history.branch_state import BranchState
-from omnigraph.history.manifest import Commit, PublishedTable, id_marks
+from omnigraph.history.manifest import Commit, PublishedTable
+from omnigraph.history.manifest_rows import id_marks
 from omnigraph.history.repository import Repository
 from omnigraph.history.touched import Touched
 from omnigraph.storage.lock import EffectLock

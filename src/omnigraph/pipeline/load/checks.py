@@ -25,11 +25,11 @@ from omnigraph.writes.rules.keys import (
     How,
     Lookup,
     RowsLookup,
-    WithoutIds,
     first_parts,
     of_part,
     ordered,
     without,
+    without_rows,
 )
 
 
@@ -143,9 +143,9 @@ class _Check:
         places = [pa.field(name, pa.uint64()) for name in (ROW_ID, ROW_ADDRESS)]
         return RowsLookup(pa.schema([*schema, *places]).empty_table())
 
-    def staying(self, type: str) -> WithoutIds:
+    def staying(self, type: str) -> Lookup:
         """The rows of a table that the load leaves as they are."""
-        return WithoutIds(self.table(type), self.texts("id", type) if self.merge else None)
+        return without_rows(self.table(type), self.texts("id", type) if self.merge else None)
 
     def refuse(self, broken: Broken | None) -> None:
         if broken is not None and broken.keys.num_rows:

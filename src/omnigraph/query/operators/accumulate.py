@@ -8,6 +8,7 @@ import pyarrow as pa
 from msgspec import Struct, field
 
 from omnigraph.query.budget import Budget
+from omnigraph.query.tables.large_texts import joined_tables
 
 
 class Accumulated(Struct):
@@ -22,7 +23,7 @@ class Accumulated(Struct):
     budget: Budget
     operator: str
     combine: Callable[[pa.Table], pa.Table]
-    concat: Callable[[Sequence[pa.Table]], pa.Table] = pa.concat_tables
+    concat: Callable[[Sequence[pa.Table]], pa.Table] = joined_tables
     _tables: list[pa.Table] = field(default_factory=list)
     _combined_rows: int = 0
     _pending_rows: int = 0

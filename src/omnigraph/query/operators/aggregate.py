@@ -21,6 +21,7 @@ from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.types import ValueType
 from omnigraph.query.operators.group_numbers import Groups
 from omnigraph.query.tables import policy
+from omnigraph.query.tables.large_texts import joined_tables
 from omnigraph.query.tables.topology import Ints
 
 #: What a block has for aggregates: columns by name, and how each is put together.
@@ -115,7 +116,7 @@ def concatenated(partials: Sequence[pa.Table]) -> pa.Table:
         schema = partials[0].schema
         fields = [(f.name, EXACT if f.name in wide else f.type) for f in schema]
         partials = [table.cast(pa.schema(fields)) for table in partials]
-    return pa.concat_tables(partials)
+    return joined_tables(partials)
 
 
 def combined(table: pa.Table) -> pa.Table:

@@ -20,7 +20,7 @@ from omnigraph.query.frames import Frame
 from omnigraph.query.operators.context import Context
 from omnigraph.query.steps import Where
 from omnigraph.query.tables.columns import Coded
-from omnigraph.query.values import Values, properties_in
+from omnigraph.query.values import Values, in_parts, properties_in
 
 Flags = npt.NDArray[np.bool_]
 
@@ -55,10 +55,20 @@ def match_flags(context: Context, frame: Frame, condition: Checked) -> Flags:
             positions = frame.columns[variable]
             if positions.min() >= 0:
                 return of_nodes[positions]
-    values = Values(context.source, context.types, frame)
-    values.prepare(properties)
-    flags = matches(condition, values.columns, frame.count, context.parameters)
-    return np.asarray(as_numpy(flags), bool)
+    return computed_flags(context, frame, condition)
+
+
+def computed_flags(context: Context, frame: Frame, condition: Checked) -> Flags:
+    """For which matches a condition is true, from the values of each match."""
+    properties = properties_in(condition)
+    flags = []
+    for part in in_parts(context.source, context.types, frame, properties):
+        context.budget.check_time(f"filter {condition}")
+        values = Values(context.source, context.types, part)
+        values.prepare(properties)
+        passing = matches(condition, values.columns, part.count, context.parameters)
+        flags.append(np.asarray(as_numpy(passing), bool))
+    return flags[0] if len(flags) == 1 else np.concatenate(flags)
 
 
 def node_flags(context: Context, variable: str, type: str, condition: Checked) -> Flags:
@@ -68,15 +78,12 @@ def node_flags(context: Context, variable: str, type: str, condition: Checked) -
     if by_value is not None:
         coded, passing = by_value
         return passing[coded.codes]
-    budget, parameters = context.budget, context.parameters
-    size, rows = context.source.columns(type).size, budget.block_rows
-    flags = np.zeros(size, bool)
-    for start in range(0, size, rows):
-        budget.check_time(f"filter {condition}")
-        positions = np.arange(start, min(start + rows, size))
-        frame = Frame(len(positions), {variable: positions}, {})
-        values = Values(context.source, alone.types, frame)
-        flags[positions] = as_numpy(matches(condition, values.columns, frame.count, parameters))
+    positions, rows = context.source.columns(type).all_positions(), context.budget.block_rows
+    flags = np.zeros(len(positions), bool)
+    for start in range(0, len(flags), rows):
+        block = positions[start : start + rows]
+        frame = Frame(len(block), {variable: block}, {})
+        flags[start : start + rows] = computed_flags(alone, frame, condition)
     return flags
 
 

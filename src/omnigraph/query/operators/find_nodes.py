@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph.compute.arrays import as_numpy
-from omnigraph.compute.evaluate import matches, value
+from omnigraph.compute.evaluate import value
 from omnigraph.compute.keys import physical
 from omnigraph.compute.pushdown import Pushed, push_down
 from omnigraph.language.query.expressions import (
@@ -24,10 +24,9 @@ from omnigraph.language.query.expressions import (
 from omnigraph.query.computed import is_computed
 from omnigraph.query.frames import Frame
 from omnigraph.query.operators.context import Context
-from omnigraph.query.operators.filter import node_flags
+from omnigraph.query.operators.filter import computed_flags, node_flags
 from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import Positions
-from omnigraph.query.values import Values
 from omnigraph.storage.table_ref import ROW_ID
 
 
@@ -154,9 +153,7 @@ def _passing(
 ) -> Positions:
     """The positions among some that pass a filter."""
     frame = Frame(len(positions), {variable: positions}, {})
-    values = Values(context.source, {variable: (type,)}, frame)
-    flags = matches(condition, values.columns, frame.count, context.parameters)
-    passing: Positions = positions[np.asarray(as_numpy(flags), bool)]
+    passing: Positions = positions[computed_flags(context.of_one(variable, type), frame, condition)]
     return passing
 
 

@@ -49,7 +49,8 @@ from omnigraph.query.operators.context import Context
 from omnigraph.query.operators.group_numbers import Groups, KeyNumbers, Numbering
 from omnigraph.query.operators.ranks import Ints
 from omnigraph.query.substitution import Substitutes, substitute
-from omnigraph.query.values import Values, identities, properties_in
+from omnigraph.query.tables.large_texts import in_one_piece, take
+from omnigraph.query.values import Values, identities, in_parts, properties_in
 
 
 class Grouping(Struct, dict=True):
@@ -65,12 +66,19 @@ class Grouping(Struct, dict=True):
     def __post_init__(self) -> None:
         self._numbers = KeyNumbers(self.context, self.keys)
         self._named = frozenset(v for key in self.keys for v in variables(key))
+        arguments = [aggregate.argument for aggregate in self.aggregates]
+        self._properties = properties_in(*self._numbers.looked_at(), *arguments)
         self._values: dict[int, Numbering] = {}
         #: For each group its number (`k`), the positions of one of its matches, and aggregates.
         self._groups = Accumulated(self.context.budget, "group", combined, concatenated)
 
     def add(self, frame: Frame) -> None:
         """Take in a block of matches."""
+        context = self.context
+        for part in in_parts(context.source, context.types, frame, self._properties):
+            self._add(part)
+
+    def _add(self, frame: Frame) -> None:
         values = Values(self.context.source, self.context.types, frame)
         groups = Groups(np.zeros(frame.count, np.int64), 1)
         if self.keys:
@@ -162,7 +170,9 @@ class Grouping(Struct, dict=True):
                 evaluate(argument, values.columns, frame.count, self.context.parameters)
             )
             if pa.types.is_nested(column.type):
-                numbers = self._values.setdefault(place, Numbering()).numbers(column)
+                numbers = self._values.setdefault(place, Numbering(self.context.budget)).numbers(
+                    column
+                )
                 column = as_arrow(numbers, as_numpy(column.is_null()))
         table = pa.table({"k": as_arrow(groups.numbers), "v": column})
         table = grouped(table.filter(column.is_valid()), ["k", "v"], [])
@@ -184,10 +194,10 @@ class Grouping(Struct, dict=True):
         by_group = grouped(pairs, ["k"], [("v", "mean" if how == "avg" else how)])
         # Groups without a value are in `groups` only.
         at = pc.index_in(groups["k"].combine_chunks(), value_set=by_group["k"].combine_chunks())
-        joined = by_group["v"].combine_chunks().take(at)
+        results = take(in_one_piece(by_group["v"]), at)
         if how == "count":
-            joined = filled(joined, 0)
-        return fitting(joined, aggregate)
+            results = filled(results, 0)
+        return fitting(results, aggregate)
 
 
 class GroupRows(Struct, frozen=True):
@@ -239,7 +249,7 @@ class GroupRows(Struct, frozen=True):
     def take(self, rows: Ints) -> GroupRows:
         """Some of the groups, by their places."""
         at = as_arrow(rows)
-        results = [column.take(at) for column in self.results]
+        results = [take(column, at) for column in self.results]
         return replace(self, frame=self.frame.take(rows), results=results)
 
 

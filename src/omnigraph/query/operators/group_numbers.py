@@ -18,10 +18,12 @@ from omnigraph.compute.evaluate import evaluate
 from omnigraph.compute.keys import one_zero, physical
 from omnigraph.language.query.expressions import Checked, Entity, PropertyOf
 from omnigraph.language.schema.catalog import TableType
+from omnigraph.query.budget import Budget
 from omnigraph.query.computed import is_computed
 from omnigraph.query.frames import Frame
 from omnigraph.query.operators.context import Context
 from omnigraph.query.tables import policy
+from omnigraph.query.tables.large_texts import joined
 from omnigraph.query.tables.topology import Ints
 from omnigraph.query.values import Values, identities
 
@@ -32,7 +34,8 @@ _MOST = 1 << 62
 class Numbering:
     """Gives each different value a number, the same in every block."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
         self._known: pa.Array | None = None
 
     def numbers(self, column: pa.Array) -> Ints:
@@ -44,18 +47,22 @@ class Numbering:
         places: Ints = as_numpy(encoded.indices).astype(np.int64)
         fresh = encoded.dictionary
         if self._known is None:
-            self._known = fresh
+            self._known = self._counted(fresh)
             return places
         at = pc.index_in(fresh, value_set=self._known)
         new = at.is_null()
         count = len(self._known)
         if pc.any(new).as_py():
-            self._known = pa.concat_arrays([self._known, fresh.filter(new)])
+            self._known = joined([self._known, self._counted(fresh.filter(new))])
         at = filled(at.cast(pa.int64()), 0)
         numbers: Ints = as_numpy(at).copy()
         mask = np.asarray(as_numpy(new), bool)
         numbers[mask] = count + np.arange(int(mask.sum()))
         return numbers[places]
+
+    def _counted(self, values: pa.Array) -> pa.Array:
+        self._budget.keep(values.nbytes, "group")
+        return values
 
 
 class Groups(Struct, frozen=True):
@@ -103,10 +110,31 @@ class KeyNumbers(Struct):
 
     def _paired(self, place: int, first: Ints, second: Ints) -> Ints:
         """Numbers for pairs of numbers; each is numbered anew before, so that both fit into one."""
-        numberings = self._pairs.setdefault(place, (Numbering(), Numbering(), Numbering()))
+        new = (self._numbering(), self._numbering(), self._numbering())
+        numberings = self._pairs.setdefault(place, new)
         outer = numberings[0].numbers(as_arrow(first))
         inner = numberings[1].numbers(as_arrow(second))
         return numberings[2].numbers(as_arrow((outer << 31) | inner))
+
+    def looked_at(self) -> list[Checked]:
+        """The keys that are numbered by their values."""
+        return [
+            key
+            for _, key in self._telling()
+            if not isinstance(key, Entity | PropertyOf)
+            or not (isinstance(key, Entity) or self._identifies(key) or self._is_coded(key))
+        ]
+
+    def _is_coded(self, key: PropertyOf) -> bool:
+        """True when the values of a property are numbered already."""
+        types = self.context.types[key.variable]
+        if len(types) != 1 or is_computed(key.property):
+            return False
+        column = physical(key.property, self._table(types[0]))
+        return self.context.source.columns(types[0]).has_coded(column)
+
+    def _numbering(self) -> Numbering:
+        return Numbering(self.context.budget)
 
     def _telling(self) -> list[tuple[int, Checked]]:
         """The keys without those that follow from others: a node has one value of a property."""
@@ -145,12 +173,12 @@ class KeyNumbers(Struct):
                 return positions + 1, self.context.source.columns(types[0]).size + 1
             if isinstance(key, Entity):
                 column = identities(self.context.source, types, key.variable, frame)
-                return self._numberings.setdefault(place, Numbering()).numbers(column), None
+                return self._numberings.setdefault(place, self._numbering()).numbers(column), None
             if self._as_whole(place, key, frame):
                 column = physical(key.property, self._table(types[0]))
                 coded = self.context.source.columns(types[0]).coded(column)
                 return coded.at(positions).astype(np.int64), len(coded.values)
-        numbering = self._numberings.setdefault(place, Numbering())
+        numbering = self._numberings.setdefault(place, self._numbering())
         return numbering.numbers(
             evaluate(key, values.columns, frame.count, self.context.parameters)
         ), None
@@ -169,7 +197,7 @@ class KeyNumbers(Struct):
         column = physical(key.property, self._table(types[0]))
         if pa.types.is_nested(columns.type_of(column)):
             return False
-        return columns.has_coded(column) or (
+        return self._is_coded(key) or (
             frame.count * policy.NUMBERED_PART >= columns.rows and columns.keeps([column])
         )
 

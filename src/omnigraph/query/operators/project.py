@@ -14,6 +14,7 @@ from omnigraph.query.computed import is_computed
 from omnigraph.query.frames import Frame
 from omnigraph.query.operators.context import Context
 from omnigraph.query.tables import policy
+from omnigraph.query.tables.large_texts import fitted, is_large, usual
 from omnigraph.query.values import Values, properties_in
 
 #: Columns of some rows of the answer.
@@ -67,7 +68,9 @@ def _width(context: Context, variable: str, name: str, count: int) -> float | No
     columns, column = context.source.columns(types[0]), physical(name, table)
     if not columns.has([column]) and count < columns.rows // policy.ROWS_PER_ROW_READ:
         return None
-    values = columns.columns([column])[column]
+    values = columns.columns([column], if_held=True).get(column)
+    if values is None:
+        return columns.width(column)
     return float(values.get_total_buffer_size() / max(1, len(values)))
 
 
@@ -87,14 +90,16 @@ def in_chunks(
         budget.check_time("return")
         stop = min(start + rows, count)
         try:
-            chunk = columns(start, stop)
+            chunk = [fitted(column) for column in columns(start, stop)]
         except pa.ArrowInvalid:
-            # Texts of more than 2 GiB do not fit into one column.
+            # A list of several texts may be too large for one column where each of them is not.
             if stop - start == 1:
                 raise
+            chunk = []
+        if not chunk or (stop - start > 1 and any(is_large(column.type) for column in chunk)):
             rows = max(1, (stop - start) // policy.CHUNK_SHRINK)
             continue
-        yield chunk
+        yield [column.cast(usual(column.type)) for column in chunk]
         if stop == count:
             return
         width = max(width, sum(column.nbytes for column in chunk) / (stop - start))

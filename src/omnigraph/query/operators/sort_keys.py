@@ -22,9 +22,11 @@ from omnigraph.language.query.expressions import Checked, Entity, PropertyOf
 from omnigraph.query.computed import is_computed
 from omnigraph.query.frames import Frame
 from omnigraph.query.operators.context import Context
+from omnigraph.query.operators.long_texts import ranks_of_long_texts
 from omnigraph.query.operators.ranks import Ints, dense_ranks, numbers, ordered
 from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import Positions
+from omnigraph.query.tables.large_texts import joined
 from omnigraph.query.values import Values, properties_in
 
 #: Ranks are not larger than this, so that two of them fit into one number.
@@ -139,18 +141,22 @@ class SortKeys(Struct):
         size = self.context.source.columns(types[0]).size
         if size > policy.SPARSE_POSITIONS * len(positions):
             used, back = distinct_places(positions)
-            return dense_ranks(self._fetched(types[0], name, used))[back]
+            return self._text_ranks(types[0], name, used)[back]
         mask = np.zeros(size + 1, bool)
         # The last place is for null.
         mask[positions] = True
         used = np.flatnonzero(mask[:-1])
         ranks = np.zeros(size + 1, np.int64)
-        ranks[used] = dense_ranks(self._fetched(types[0], name, used))
+        ranks[used] = self._text_ranks(types[0], name, used)
         return ranks[positions]
 
-    def _fetched(self, type: str, name: str, positions: Positions) -> pa.Array:
+    def _text_ranks(self, type: str, name: str, positions: Positions) -> Ints:
+        """The ranks of a text of some rows among them."""
         column = self._column(type, name)
-        return self.context.source.columns(type).fetch(positions, [column])[column]
+        columns = self.context.source.columns(type)
+        if not columns.is_long(column, positions):
+            return dense_ranks(columns.fetch(positions, [column])[column])
+        return ranks_of_long_texts([(columns, positions)], column, self.context.budget)
 
     def _ranks_of(self, variable: str, name: str, frame: Frame) -> Ints:
         """The ranks of a property among all rows of the variable's types."""
@@ -170,19 +176,19 @@ class SortKeys(Struct):
 
     def _all_ranks(self, types: tuple[str, ...], name: str) -> list[npt.NDArray[np.uint32]]:
         """For each type the ranks of its rows by position, with one more place for null."""
-        columns = []
-        for type in types:
-            column = self._column(type, name)
-            columns.append(self.context.source.columns(type).columns([column])[column])
-        whole = columns[0] if len(columns) == 1 else pa.concat_arrays(columns)
-        with self.context.budget.using(24 * len(whole), "order"):
-            ranks = dense_ranks(whole).astype(np.uint32)
-        self.context.budget.keep(ranks.nbytes, "order")
-        by_type, start = [], 0
-        for column in columns:
-            by_type.append(np.append(ranks[start : start + len(column)], np.uint32(0)))
-            start += len(column)
-        return by_type
+        column = self._column(types[0], name)
+        tables = [self.context.source.columns(type) for type in types]
+        whole = [(table, table.all_positions()) for table in tables]
+        budget = self.context.budget
+        with budget.using(24 * sum(table.size for table in tables), "order"):
+            if any(table.is_long(column, positions) for table, positions in whole):
+                ranks = ranks_of_long_texts(whole, column, budget)
+            else:
+                ranks = dense_ranks(joined([t.columns([column])[column] for t in tables]))
+            ranks = ranks.astype(np.uint32)
+        budget.keep(ranks.nbytes, "order")
+        ends = np.cumsum([table.size for table in tables])[:-1]
+        return [np.append(of_type, np.uint32(0)) for of_type in np.split(ranks, ends)]
 
     def _column(self, type: str, name: str) -> str:
         table = self.context.source.catalog.type(type)

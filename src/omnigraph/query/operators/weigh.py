@@ -52,8 +52,8 @@ def _ways(context: Context, counted: CountedHop, positions: Positions) -> Ints:
         return ways
     whole = context.ways.get(counted)
     if whole is None:
-        size = context.source.columns(type).size
-        weights = _end_weights(context, counted, type, np.arange(size))
+        everything = context.source.columns(type).all_positions()
+        weights = _end_weights(context, counted, type, everything)
         whole = context.budget.apart("count", len(adjacency), lambda: adjacency.gather(weights))
         context.ways[counted] = whole
     known = (positions >= 0) & (positions < len(whole))

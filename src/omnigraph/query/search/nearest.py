@@ -213,7 +213,7 @@ def compared(distances: Sequence[ComputedProperty], reason: str) -> str:
 
 def vector_index(columns: TableColumns, column: str) -> VectorIndex | None:
     """The index of a column of vectors, if there is one."""
-    known = columns.kept(KnownIndex, column)
+    known = columns.search_data(KnownIndex, column)
     if not known.is_known:
         indexes = [
             VectorIndex(index.name, index.kind)

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from msgspec import Struct, field
 
 from omnigraph.query.operators.ranks import ranks
 from omnigraph.query.source import Source
 from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import Positions, TableColumns
+from omnigraph.query.tables.large_texts import joined
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -68,13 +68,13 @@ def _untied(
         ids.append(source.columns(type).fetch(positions[mine], ["id"])["id"])
         at.append(mine)
     places = np.empty(len(rows), np.int64)
-    places[np.concatenate(at)] = ranks(pa.concat_arrays(ids), False)
+    places[np.concatenate(at)] = ranks(joined(ids), False)
     return rows[np.lexsort([kinds, places, groups])]
 
 
 def _places(columns: TableColumns, positions: Positions) -> Ints:
     """Numbers that order rows like their ids do."""
-    known = columns.kept(_Ids, "id")
+    known = columns.search_data(_Ids, "id")
     if known.places is None and len(positions) * policy.RANKED_PART < columns.rows:
         return ranks(columns.fetch(positions, ["id"])["id"], False).astype(np.int64)
     with known.guard:

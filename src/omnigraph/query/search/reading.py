@@ -50,7 +50,10 @@ def read(
         return
     if positions is None:
         positions = columns.positions()
-    for start in range(0, len(positions), policy.SMALL_SEARCHED_ROWS):
+    start = 0
+    while start < len(positions):
         check_running("search")
-        part = positions[start : start + policy.SMALL_SEARCHED_ROWS]
+        count = columns.rows_at_once(policy.SMALL_SEARCHED_ROWS, [column])
+        part = positions[start : start + count]
         yield part, columns.fetch(part, [column])[column]
+        start += count

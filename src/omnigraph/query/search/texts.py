@@ -109,7 +109,7 @@ class Texts:
         if declared is not None and not declared.nullable:
             return np.zeros(len(positions), bool)
         columns = self._source.columns(type)
-        known = columns.kept(TextColumn, column)
+        known = columns.search_data(TextColumn, column)
         if known.corpus is not None:
             return known.corpus.lengths[positions] < 0
         with known.guard:
@@ -176,7 +176,7 @@ class Texts:
 
     def index_names(self, type: str, column: str) -> list[str]:
         """The index that the next search in a column is going to ask."""
-        known = self._source.columns(type).kept(TextColumn, column)
+        known = self._source.columns(type).search_data(TextColumn, column)
         if known.postings is not None or (known.knows_index and known.index is None):
             return []
         indexes = self._source.table(type).indices()
@@ -196,7 +196,7 @@ class Texts:
             texts: How many texts are to be looked at otherwise.
         """
         columns = self._source.columns(search.type)
-        known = columns.kept(TextColumn, search.column)
+        known = columns.search_data(TextColumn, search.column)
         known.effort += texts
         if known.postings is None and not known.too_large and 0 < columns.rows <= known.effort:
             run_long_on_texts(columns.rows, lambda: self._build(columns, search.column, known))
@@ -222,7 +222,7 @@ class Texts:
     def _postings_for_all(self, search: TextSearch, positions: Positions) -> Postings | None:
         """The postings for a score: all texts have to be counted once, so they cost little more."""
         columns = self._source.columns(search.type)
-        known = columns.kept(TextColumn, search.column)
+        known = columns.search_data(TextColumn, search.column)
         if known.postings is not None:
             return known.postings
         some = columns.rows if search.uncertain is None else len(search.uncertain)
@@ -236,7 +236,7 @@ class Texts:
     def _index(self, search: TextSearch) -> TextIndex | None:
         """The full-text index of a column, unless it can answer for too few rows."""
         columns = self._source.columns(search.type)
-        known = columns.kept(TextColumn, search.column)
+        known = columns.search_data(TextColumn, search.column)
         if not known.knows_index:
             run_long_on_texts(columns.rows, lambda: self._find_index(search, columns, known))
         return known.index
@@ -289,7 +289,7 @@ class Texts:
 
     def _corpus(self, search: TextSearch) -> Corpus:
         columns = self._source.columns(search.type)
-        known = columns.kept(TextColumn, search.column)
+        known = columns.search_data(TextColumn, search.column)
         return known.corpus or run_long_on_texts(
             columns.rows, lambda: self._count_tokens(search.column, columns, known)
         )

@@ -110,7 +110,7 @@ class Nearness:
         if columns.has([self._column]) or (
             not few and columns.keeps([self._column], policy.VECTOR_BYTES)
         ):
-            known = columns.kept(VectorColumn, self._column)
+            known = columns.search_data(VectorColumn, self._column)
             vectors = known.load(columns, self._column, len(self._vector))
             return vectors.take(positions).distances(self._vector)
         if few or is_small(columns):

@@ -23,6 +23,7 @@ from omnigraph.compute.keys import one_zero
 from omnigraph.query.budget import run_long
 from omnigraph.query.tables import policy
 from omnigraph.query.tables.files import ColumnFiles, Part
+from omnigraph.query.tables.large_texts import has_texts, in_one_piece, joined, take, usual
 from omnigraph.query.tables.memory import Held
 from omnigraph.query.tables.open_table import OpenTable
 from omnigraph.query.tables.sorted import SortedColumn
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.tables import TableSnapshot
 
 Positions = npt.NDArray[np.int64]
-Kept = TypeVar("Kept")
+SearchData = TypeVar("SearchData")
 
 #: What files are named, besides columns: which positions have a row; and of a column the numbers
 #: of its values, the different values, and the order of the values.
@@ -40,6 +41,9 @@ _ALIVE = "#alive"
 _CODES = "#codes"
 _VALUES = "#values"
 _ORDER = "#order"
+#: The columns of ids, and how many bytes one has, about, as long as that is not known.
+_IDS = frozenset({"id", "src", "dst"})
+_ID_BYTES = 32.0
 
 
 class Coded(Struct, frozen=True):
@@ -74,6 +78,15 @@ class Places(Struct, frozen=True):
     is_scanned: bool = True
 
 
+class _TooLong(Exception):
+    """A column is too large to be held: its name, and how many bytes a value has."""
+
+    def __init__(self, name: str, width: float) -> None:
+        super().__init__(name)
+        self.name = name
+        self.width = width
+
+
 class TableColumns:
     """One version of a table, read as far as queries have needed it. Safe to share.
 
@@ -102,11 +115,13 @@ class TableColumns:
         self._asked: dict[str, int] = {}
         self._widths: dict[str, float] = {}
         self._sought: dict[str, int] = {}
+        #: The columns that are too large to be held.
+        self._long: set[str] = set()
         #: The columns with an index, once that was asked.
         self._indexed: frozenset[str] | None = None
         #: What searches know about columns, and its bytes.
-        self._kept: dict[tuple[type[Any], str], Any] = {}
-        self._kept_bytes = 0
+        self._search_data: dict[tuple[type[Any], str], Any] = {}
+        self._search_bytes = 0
         self._places: Places | None = None
         #: By column, when it was last used; "" is for the table as a whole.
         self._used: dict[str, float] = {}
@@ -146,7 +161,7 @@ class TableColumns:
         with self._guard:
             names = self._columns.keys() | self._coded.keys() | self._sorted.keys()
             parts = [Held(name, self._used.get(name, 0.0), self._sizes(name)) for name in names]
-            rest = {id(self._kept): self._kept_bytes, id(self.table): self.table.bytes}
+            rest = {id(self._search_data): self._search_bytes, id(self.table): self.table.bytes}
             if self._places is not None:
                 arrays = (self._places.alive, self._places.slots)
                 rest |= {id(array): array.nbytes for array in arrays if array is not None}
@@ -175,10 +190,10 @@ class TableColumns:
                 self.table.close()
                 self._places = None
                 self._unwritten.discard(_ALIVE)
-            if not name or any(column == name for _, column in self._kept):
+            if not name or any(column == name for _, column in self._search_data):
                 # What searches know may refer to the column.
-                self._kept = {}
-                self._kept_bytes = 0
+                self._search_data = {}
+                self._search_bytes = 0
 
     def _use(self, name: str) -> None:
         self._used[name] = time.monotonic()
@@ -203,6 +218,12 @@ class TableColumns:
         """The positions of all rows."""
         places = self._placed()
         return np.arange(places.size) if places.alive is None else np.flatnonzero(places.alive)
+
+    def all_positions(self) -> Positions:
+        """All positions up to the highest; below 0 where there is no row."""
+        places = self._placed()
+        numbers = np.arange(places.size)
+        return numbers if places.alive is None else np.where(places.alive, numbers, -1)
 
     def has(self, columns: Sequence[str]) -> bool:
         """True when the columns are in memory, or in files that only need to be mapped."""
@@ -253,47 +274,82 @@ class TableColumns:
         """True when columns were asked for more often than so, and are not too large."""
         limit = policy.LARGE_COLUMN_BYTES if most is None else most
         return all(
-            self._asked.get(name, 0) > often and self._width(name) * self.rows <= limit
+            self._asked.get(name, 0) > often and self.width(name) * self.rows <= limit
             for name in names
         )
 
-    def _width(self, name: str) -> float:
+    def width(self, name: str) -> float:
         """How many bytes a value has, as far as is known."""
         type = self.type_of(name)
         if pa.types.is_primitive(type):
             return float(type.bit_width / 8)
         if pa.types.is_fixed_size_list(type) and pa.types.is_primitive(type.value_type):
             return float(type.list_size * type.value_type.bit_width / 8)
-        return 32.0 if name == "id" else self._widths.get(name, float("inf"))
+        return _ID_BYTES if name == "id" else self._widths.get(name, float("inf"))
 
-    def kept(self, kind: type[Kept], name: str) -> Kept:
-        """What else is known about a column, made without arguments when it is first asked for.
+    def rows_at_once(self, count: int, names: Sequence[str]) -> int:
+        """How many of some rows are fetched at once, so that their texts take a bounded memory."""
+        names = [name for name in names if name not in _IDS]
+        texts = [name for name in names if has_texts(self.type_of(name))]
+        if not texts or count <= 1:
+            return count
+        if count * policy.ROWS_PER_ROW_READ >= self.rows or self.would_keep(names):
+            self.columns(names, if_held=True)
+        return min(count, self._texts_at_once(texts))
+
+    def _texts_at_once(self, names: Sequence[str]) -> int:
+        """Of how many rows the texts take a bounded memory."""
+        widths = [self._widths.get(name) for name in names if name not in _IDS]
+        if None in widths:
+            return policy.TEXTS_AT_ONCE
+        width = sum(width for width in widths if width is not None)
+        return max(1, int(policy.TEXT_BYTES_AT_ONCE / max(1.0, width)))
+
+    def is_long(self, name: str, positions: Positions) -> bool:
+        """True when the texts of some rows are too large to be held together."""
+        if not has_texts(self.type_of(name)):
+            return False
+        rows = self.rows_at_once(len(positions), [name])
+        if name not in self._widths:
+            self.fetch(positions[:rows], [name])
+        width = self._widths.get(name, 0.0)
+        is_large = width * len(positions) > policy.LONG_COLUMN_BYTES
+        return is_large and width > policy.LONG_VALUE_BYTES
+
+    def search_data(self, kind: type[SearchData], name: str) -> SearchData:
+        """What searches know about a column, made without arguments when it is first asked for.
 
         Who adds to it says how much with `grow`.
         """
         self._use("")
         with self._guard:
-            known: Kept = self._kept.setdefault((kind, name), kind())
+            known: SearchData = self._search_data.setdefault((kind, name), kind())
             return known
 
     def grow(self, size: int) -> None:
-        """Account for memory of what `kept` has returned."""
+        """Account for memory of what `search_data` has returned."""
         with self._guard:
-            self._kept_bytes += size
+            self._search_bytes += size
             self.changes += 1
 
-    def columns(self, names: Sequence[str]) -> dict[str, pa.Array]:
-        """Whole columns, in the order of positions; where there is no row they are null."""
+    def columns(self, names: Sequence[str], *, if_held: bool = False) -> dict[str, pa.Array]:
+        """Whole columns, in the order of positions; where there is no row they are null.
+
+        Args:
+            names: The columns.
+            if_held: Leave out those that are too large to be held.
+        """
         for name in names:
             self._use(name)
         try:
             return {name: self._columns[name] for name in names}
         except KeyError:
-            return run_long(f"read {', '.join(names)}", self.rows, lambda: self._read(names))
+            operator = f"read {', '.join(names)}"
+            return run_long(operator, self.rows, lambda: self._read(names, if_held))
 
-    def _read(self, names: Sequence[str]) -> dict[str, pa.Array]:
+    def _read(self, names: Sequence[str], if_held: bool) -> dict[str, pa.Array]:
         with self._reading:
-            return self._load(names)
+            return self._load(names, if_held)
 
     def coded_often(self, name: str) -> Coded | None:
         """A whole column as numbers, if it has few values and was asked for a few times."""
@@ -330,7 +386,7 @@ class TableColumns:
     def _new_coded(self, name: str) -> Coded:
         column = one_zero(self.columns([name])[name])
         encoded = column.dictionary_encode()
-        values = pa.concat_arrays([encoded.dictionary, pa.nulls(1, column.type)])
+        values = joined([encoded.dictionary, pa.nulls(1, usual(column.type))])
         codes = filled(encoded.indices, len(values) - 1)
         return Coded(as_numpy(codes), values)
 
@@ -384,7 +440,7 @@ class TableColumns:
 
         Tables that are too large for that are left to the indexes of the storage.
         """
-        is_too_wide = self._width(name) * self.rows > policy.LARGE_COLUMN_BYTES
+        is_too_wide = self.width(name) * self.rows > policy.LARGE_COLUMN_BYTES
         if self.rows > policy.LARGE_TABLE_ROWS or (is_too_wide and not self.has([name])):
             return
         self._is_to_stay = True
@@ -399,15 +455,24 @@ class TableColumns:
         """Values of some rows. A position below 0 gives null."""
         if not names:
             return {}
-        if len(positions) * policy.ROWS_PER_ROW_READ < self.rows and not self.keeps(names):
+        if not self._are_read_whole(len(positions), names):
             return self._fetch_rows(positions, names)
+        columns = self.columns(names, if_held=True)
+        if len(columns) < len(names):
+            long = [name for name in names if name not in columns]
+            others = [name for name in names if name in columns]
+            return self._fetch_rows(positions, long) | self.fetch(positions, others)
         if len(positions) == 1 and positions[0] >= 0:
             place = int(positions[0])
-            return {name: _single(column, place) for name, column in self.columns(names).items()}
+            return {name: _single(column, place) for name, column in columns.items()}
         at = as_arrow(positions)
         if len(positions) and int(positions.min()) < 0:
             at = pc.if_else(pc.less(at, ZERO), scalar(None, pa.int64()), at)
-        return {name: column.take(at) for name, column in self.columns(names).items()}
+        return {name: take(column, at) for name, column in columns.items()}
+
+    def _are_read_whole(self, count: int, names: Sequence[str]) -> bool:
+        """True when columns are read as a whole for so many rows."""
+        return count * policy.ROWS_PER_ROW_READ >= self.rows or self.keeps(names)
 
     def rows_in_memory(
         self, positions: Positions, names: Sequence[str]
@@ -428,13 +493,25 @@ class TableColumns:
     def _fetch_rows(self, positions: Positions, names: Sequence[str]) -> dict[str, pa.Array]:
         wanted, back = distinct_places(positions)
         missing = int(len(wanted) > 0 and wanted[0] < 0)
-        rows = self.snapshot.take(wanted[missing:].tolist(), list(names))
-        for name in names if rows.num_rows else []:
-            self._widths[name] = rows[name].nbytes / rows.num_rows
+        rows = self._take(wanted[missing:], list(names))
         at = as_arrow(back - missing)
         if missing:
             at = pc.if_else(pc.less(at, ZERO), scalar(None, pa.int64()), at)
-        return {name: rows[name].combine_chunks().take(at) for name in names}
+        return {name: take(in_one_piece(rows[name]), at) for name in names}
+
+    def _take(self, positions: Positions, names: list[str]) -> pa.Table:
+        """Rows of the table, read so many at once that their texts fit into memory."""
+        texts = [name for name in names if has_texts(self.type_of(name))]
+        parts: list[pa.Table] = []
+        start = 0
+        while start < len(positions) or not parts:
+            count = self._texts_at_once(texts) if texts else len(positions)
+            rows = self.snapshot.take(positions[start : start + count].tolist(), names)
+            for name in names if rows.num_rows else []:
+                self._widths[name] = rows[name].nbytes / rows.num_rows
+            parts.append(rows)
+            start += count
+        return pa.concat_tables(parts)
 
     def _placed(self) -> Places:
         """Which positions have rows."""
@@ -458,12 +535,12 @@ class TableColumns:
                 # There are as many rows as there were ever ids.
                 places = Places(self.rows, is_scanned=False)
             else:
-                places = self._scan([])[0]
+                places = self._placed_by(self.snapshot.read([], places=True))
             with self._guard:
                 self._unwritten.add(_ALIVE)
             return self._place(places)
 
-    def _load(self, names: Sequence[str]) -> dict[str, pa.Array]:
+    def _load(self, names: Sequence[str], if_held: bool) -> dict[str, pa.Array]:
         """Columns from memory, from files, and else from the table."""
         columns = {name: self._columns[name] for name in names if name in self._columns}
         for name in names:
@@ -471,24 +548,54 @@ class TableColumns:
                 column = self._files.column(name, self.type_of(name))
                 if column is not None:
                     columns[name] = self._add(name, column)
-        missing = [name for name in names if name not in columns]
-        if missing:
-            places, rows = self._scan(missing)
-            slots = None if places.slots is None else as_arrow(places.slots, places.slots < 0)
-            for name in missing:
-                column = rows[name].combine_chunks()
-                columns[name] = self._add(name, column if slots is None else column.take(slots))
-            with self._guard:
-                self._unwritten.update(missing)
+        left_out = self._long if if_held else frozenset()
+        missing = [name for name in names if name not in columns and name not in left_out]
+        if not missing:
+            return columns
+        try:
+            rows = self._scan(missing, if_held)
+        except _TooLong as error:
+            self._widths[error.name] = error.width
+            self._long.add(error.name)
+            return self._load(names, if_held)
+        places = self._placed_by(rows)
+        slots = None if places.slots is None else as_arrow(places.slots, places.slots < 0)
+        for name in missing:
+            column = in_one_piece(rows[name])
+            columns[name] = self._add(name, column if slots is None else take(column, slots))
+        with self._guard:
+            self._unwritten.update(missing)
         return columns
 
-    def _scan(self, names: Sequence[str]) -> tuple[Places, pa.Table]:
-        """Read columns from the table, and where its rows are."""
-        rows = self.snapshot.read(names, places=True)
+    def _scan(self, names: Sequence[str], if_held: bool) -> pa.Table:
+        """Columns of the table.
+
+        Raises:
+            _TooLong: One of them is too large, and only those that can be held are asked for.
+        """
+        texts = [name for name in names if has_texts(self.type_of(name))]
+        if not texts:
+            return self.snapshot.read(names, places=True)
+        batches: list[pa.RecordBatch] = []
+        sizes = dict.fromkeys(texts, 0)
+        count = 0
+        for batch in self.snapshot.batches(names, places=True):
+            batches.append(batch)
+            count += batch.num_rows
+            for name in texts if if_held else []:
+                sizes[name] += batch[name].nbytes
+                if sizes[name] > max(policy.LONG_COLUMN_BYTES, policy.LONG_VALUE_BYTES * count):
+                    raise _TooLong(name, sizes[name] / count)
+        if not batches:
+            return self.snapshot.read(names, places=True)
+        return pa.Table.from_batches(batches)
+
+    def _placed_by(self, rows: pa.Table) -> Places:
+        """Where the rows of a scan are."""
         places = self._places
         if places is None or not places.is_scanned:
             places = self._place(_scanned(as_numpy(rows[ROW_ID])))
-        return places, rows
+        return places
 
     def _place(self, places: Places) -> Places:
         with self._guard:
@@ -499,6 +606,7 @@ class TableColumns:
     def _add(self, name: str, column: pa.Array) -> pa.Array:
         with self._guard:
             self._columns[name] = column
+            self._widths[name] = column.nbytes / max(1, len(column))
             self.changes += 1
         return column
 

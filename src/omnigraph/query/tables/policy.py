@@ -19,6 +19,16 @@ SMALL_TABLE_ROWS = 20_000
 LARGE_TABLE_ROWS = 1_000_000
 OFTEN = 4
 LARGE_COLUMN_BYTES = 64 << 20
+#: Values that are longer than so on average are read when they are needed, a few at a time, if all
+#: of them would take more bytes than that: reading one by itself takes no longer than reading all.
+LONG_VALUE_BYTES = 4 << 10
+LONG_COLUMN_BYTES = 256 << 20
+#: Texts that are computed with at once, in bytes; and how many when it is not known how long they
+#: are.
+TEXT_BYTES_AT_ONCE = 64 << 20
+TEXTS_AT_ONCE = 1 << 8
+#: The bytes of texts that a column with offsets of 32 bits holds. Tests set less.
+LARGEST_TEXT_COLUMN = (1 << 31) - 1
 #: When an index finds less than such a part of the rows, asking it again is faster than looking at
 #: all values of a column in memory: it takes a few milliseconds, and nothing has to be read before.
 #: Equal values are looked up in memory in less, once the column is in order.
@@ -137,6 +147,8 @@ FEW_OF_SORTED = 4
 #: Used positions are marked in an array of all, instead of being sorted, when that is at most so
 #: many times as large.
 SPARSE_POSITIONS = 8
+#: Texts too long for memory are ordered by at least so many bytes of how they begin.
+LEAST_PREFIX = 64
 #: A sorted run is read in parts of at least so many rows: smaller ones cost more calls than rows.
 LEAST_RUN_PART = 1 << 10
 #: Runs stay in memory up to this part of what is left; the rest is for sorting and merging.

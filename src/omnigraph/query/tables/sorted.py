@@ -89,7 +89,9 @@ class _Texts:
     def __init__(self, column: pa.Array) -> None:
         _, ends, data = column.buffers()
         self._data = b"" if data is None else memoryview(data)
-        self._ends = memoryview(b"" if ends is None else ends).cast("B").cast("i")[column.offset :]
+        offsets = memoryview(b"" if ends is None else ends).cast("B")
+        is_large = pa.types.is_large_string(column.type)
+        self._ends = (offsets.cast("q") if is_large else offsets.cast("i"))[column.offset :]
 
     def at(self, position: int) -> bytes:
         """The text at a position that has one."""

@@ -26,6 +26,7 @@ from omnigraph.query.budget import run_long
 from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import TableColumns
 from omnigraph.query.tables.files import Part, Write, map_arrays, write_arrays
+from omnigraph.query.tables.large_texts import in_one_piece, joined
 from omnigraph.query.tables.memory import Held, MemoryBudget
 from omnigraph.query.tables.open_table import OpenTable
 from omnigraph.query.tables.topology import Adjacency, Ints, Lists, Narrow, Packed, Topology
@@ -396,7 +397,7 @@ def _with_edges(
     topology: Topology, now: EdgeTables, rows: pa.Table, removed: Ints
 ) -> Topology | None:
     """A topology with more edges, and without some; None when a node at an end is not there."""
-    ends = _positions(now, rows["src"].combine_chunks(), rows["dst"].combine_chunks())
+    ends = _positions(now, in_one_piece(rows["src"]), in_one_piece(rows["dst"]))
     if ends is None:
         return None
     edges: Ints = as_numpy(rows[ROW_ID]).astype(np.int64)
@@ -412,11 +413,11 @@ def _positions(tables: EdgeTables, *ids: pa.Array) -> list[Ints] | None:
         if place and nodes[0] is columns:
             node_rows.append(node_rows[0])
         else:
-            both = pa.concat_arrays(ids) if nodes[0] is nodes[1] else mine
+            both = joined(ids) if nodes[0] is nodes[1] else mine
             node_rows.append(columns.snapshot.find("id", both.unique(), ["id"]))
     ends: list[Ints] = []
     for table, mine in zip(node_rows, ids, strict=True):
-        at = pc.index_in(mine, value_set=table["id"].combine_chunks())
+        at = pc.index_in(mine, value_set=table["id"])
         positions = table[ROW_ID].combine_chunks().take(at)
         if positions.null_count:
             return None

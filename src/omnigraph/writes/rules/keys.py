@@ -7,7 +7,7 @@ travel; a writer that has all rows in memory has one bucket.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -80,12 +80,12 @@ class RowsLookup:
         return rows.select(list(dict.fromkeys([*columns, *places])))
 
 
-class WithoutIds:
-    """What another lookup has, without the rows that have some ids."""
+class FilteredLookup:
+    """What another lookup has, as far as a filter of its rows, which needs `id`, leaves it."""
 
-    def __init__(self, lookup: Lookup, ids: pa.Array | pa.ChunkedArray | None) -> None:
+    def __init__(self, lookup: Lookup, keep: Callable[[pa.Table], pa.Table]) -> None:
         self._lookup = lookup
-        self._ids = None if ids is None or not len(ids) else one_array(ids)
+        self._keep = keep
 
     def find(
         self,
@@ -97,10 +97,17 @@ class WithoutIds:
         also: str | None = None,
     ) -> pa.Table:
         """Read columns, `id` among them, of rows that have one of some values; see `Lookup`."""
-        rows = self._lookup.find(column, values, columns, type, also=also)
-        if self._ids is None:
-            return rows
-        return rows.filter(pc.invert(pc.is_in(rows["id"], value_set=self._ids)))
+        return self._keep(self._lookup.find(column, values, columns, type, also=also))
+
+
+def without_rows(lookup: Lookup, ids: pa.Array | pa.ChunkedArray | None) -> Lookup:
+    """What a lookup has, without the rows that have some ids."""
+    if ids is None or not len(ids):
+        return lookup
+    gone = one_array(ids)
+    return FilteredLookup(
+        lookup, lambda rows: rows.filter(pc.invert(pc.is_in(rows["id"], value_set=gone)))
+    )
 
 
 # --- from rows to keys ---

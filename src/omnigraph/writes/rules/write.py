@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 
 from omnigraph.language import Catalog, EdgeType
 from omnigraph.language.schema.arrow import table_schema
-from omnigraph.language.types import STRING, ValueType
 from omnigraph.writes.delta import TableDelta
 from omnigraph.writes.rules import cardinality, ends, ids, uniques
 from omnigraph.writes.rules.keys import (
     NO_TEXTS,
     Broken,
+    FilteredLookup,
     Lookup,
     RowsLookup,
     described,
@@ -115,7 +115,11 @@ class _Check:
     def staying(self, name: str) -> Lookup:
         """The rows of a table that stay as they are."""
         delta = self.deltas.get(name)
-        return self.table(name) if delta is None else _Staying(delta, self.table)
+        if delta is None:
+            return self.table(name)
+        if delta.replaces_all:
+            return RowsLookup(table_schema(delta.type).empty_table())
+        return FilteredLookup(self.table(name), delta.survivors)
 
     def ids(self, delta: TableDelta) -> None:
         exists = delta.strict and delta.changed.num_rows > 0
@@ -203,32 +207,6 @@ class _Check:
             keys[: self.violations.most],
         )
         self.violations.add_all(listed, broken.rule, len(places))
-
-
-class _Staying:
-    """The rows of a table that a delta leaves as they are."""
-
-    def __init__(self, delta: TableDelta, table: TableOf) -> None:
-        self._delta = delta
-        self._table = table
-
-    def find(
-        self,
-        column: str,
-        values: pa.Array,
-        columns: Sequence[str] | None = None,
-        type: ValueType = STRING,
-        *,
-        also: str | None = None,
-    ) -> pa.Table:
-        """Read columns, `id` among them, of rows that have one of some values."""
-        delta = self._delta
-        if delta.replaces_all:
-            schema = table_schema(delta.type)
-            names = schema.names if columns is None else columns
-            return pa.schema([schema.field(name) for name in names]).empty_table()
-        table = self._table(delta.type.name)
-        return delta.survivors(table.find(column, values, columns, type, also=also))
 
 
 def _affected_edges(catalog: Catalog, deltas: Deltas) -> list[EdgeType]:
