@@ -15,6 +15,7 @@ from omnigraph.errors import NotFound, OmnigraphError, StorageError, UpgradeRequ
 from omnigraph.graph import open
 from omnigraph.history.formats import migrate, stamp_of
 from omnigraph.history.manifest import FORMAT, FORMAT_KEY
+from omnigraph.storage import cache_files
 from omnigraph.storage.ledger import Ledger
 from omnigraph.storage.location import Location
 from tests.crash import scenarios, workers
@@ -23,6 +24,7 @@ from tests.crash.scenarios import content, make_graph
 from tests.patience import PATIENCE
 
 BRANCHES = ("main", "draft", "working")
+CITIES = "query q() { match { $c: City } return { $c.name } order { $c.name } }"
 #: Stale branches, with the one each was made from.
 RUNS = {"__run__1": None, "__run__2": None, "__run__0": "__run__2", "__run__3": "__run__2"}
 
@@ -185,6 +187,25 @@ def test_a_stale_branch_that_a_users_branch_was_made_from_stays_hidden(place: Pa
             graph.snapshot("__run__3")
     assert stamp_of(Location.of(place)) == FORMAT
     assert set(manifest(place).branches.list()) & set(RUNS) == {"__run__2", "__run__3"}
+
+
+@pytest.mark.parametrize("number", ["1", "2", "3"])
+def test_readers_of_an_old_graph_find_its_state_in_the_cache(
+    number: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache_files, "SETTLED_AFTER", 0)
+    forge(place, number)
+    with open(place, mode="r") as graph:
+        expected = graph.query(CITIES).to_rows()
+    reader = open(place, mode="r")
+    assert reader._repository.history.present().format == int(number)
+    assert reader._repository.history._open_ledger is None
+    assert reader.query(CITIES).to_rows() == expected
+    with open(place) as graph:
+        # Who writes brings it up to date all the same.
+        assert graph._repository.history.present().format == FORMAT
+        assert graph.query(CITIES).to_rows() == expected
+    assert reader.query(CITIES).to_rows() == expected
 
 
 @pytest.mark.parametrize("mode", ["r", "rw"])

@@ -13,6 +13,7 @@ import pytest
 from omnigraph.errors import StorageError
 from omnigraph.graph import Graph, init, open
 from omnigraph.history.branch_state import Present
+from omnigraph.history.manifest import FORMAT
 from omnigraph.history.manifest_cache import ManifestCache
 from omnigraph.history.store import History
 from omnigraph.storage import cache_files
@@ -107,7 +108,8 @@ def test_a_file_with_the_right_stamp_and_wrong_content_is_not_believed(graph: Gr
     expected = look(graph)
     state = json.loads(file(graph).read_text())["state"]
     faults: list[dict[str, Any]] = [
-        {"tables": [["x"]]}, {"heads": {}}, {"format": 1}, {"tables": None},
+        {"tables": [["x"]]}, {"heads": {}}, {"tables": None},
+        {"format": FORMAT + 1}, {"format": 0}, {"format": None},
     ]  # fmt: skip
     for wrong in faults:
         content = json.dumps({**state, **wrong}).encode()

@@ -6,9 +6,25 @@ import json
 import zlib
 from types import MappingProxyType
 
+from msgspec import Struct
+
 from omnigraph.history.manifest import FORMAT, ManifestState, PublishedTable, TableIdentity
 from omnigraph.storage.cache_files import FOLDER, Stamp, read_file, write_file
 from omnigraph.storage.location import Location
+
+
+class CachedManifest(Struct, frozen=True):
+    """What a version of the manifest says.
+
+    Attributes:
+        graph: Which graph it is, if the manifest says so.
+        format: The version of the manifest's own shape.
+        state: The state of main.
+    """
+
+    graph: str | None
+    format: int
+    state: ManifestState
 
 
 class ManifestCache:
@@ -17,38 +33,40 @@ class ManifestCache:
     def __init__(self, location: Location) -> None:
         self._file = location.child(f"{FOLDER}/manifest.json") if location.is_local else None
 
-    def read(self, stamp: Stamp) -> tuple[str | None, ManifestState] | None:
-        """Which graph it is, and the state at a version of the manifest, if it is cached."""
+    def read(self, stamp: Stamp) -> CachedManifest | None:
+        """What a version of the manifest says, if that is cached."""
         content = None if self._file is None else read_file(self._file)
-        state = None if content is None else _verified(content)
-        if state is None:
+        verified = None if content is None else _verified(content)
+        if verified is None:
             return None
         try:
-            entry = json.loads(state)
-            if entry["stamp"] != str(stamp) or entry["format"] != FORMAT:
+            entry = json.loads(verified)
+            if entry["stamp"] != str(stamp) or entry["format"] not in range(1, FORMAT + 1):
                 return None
             tables = [
                 PublishedTable(TableIdentity.parse(identity), *rest)
                 for identity, *rest in entry["tables"]
             ]
-            return entry["graph"], ManifestState(
+            state = ManifestState(
                 stamp.version,
                 MappingProxyType({table.identity: table for table in tables}),
                 MappingProxyType(entry["heads"]),
                 MappingProxyType(entry["tags"]),
                 entry["schema"],
             )
+            return CachedManifest(entry["graph"], entry["format"], state)
         except (ValueError, TypeError, KeyError):
             return None
 
-    def write(self, stamp: Stamp, graph: str | None, state: ManifestState) -> None:
-        """Cache the state at a version."""
+    def write(self, stamp: Stamp, manifest: CachedManifest) -> None:
+        """Cache what a version says."""
         if self._file is None:
             return
+        state = manifest.state
         entry = {
-            "format": FORMAT,
+            "format": manifest.format,
             "stamp": str(stamp),
-            "graph": graph,
+            "graph": manifest.graph,
             "tables": [
                 [str(t.identity), t.key, t.path, t.version, t.branch, t.rows]
                 for t in state.tables.values()

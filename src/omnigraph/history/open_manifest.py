@@ -11,7 +11,7 @@ from omnigraph.compute.ulids import new_ulid
 from omnigraph.errors import NotFound
 from omnigraph.history.branch_state import MANIFEST, BranchState, Present, native
 from omnigraph.history.lineage import Lineage
-from omnigraph.history.manifest import GRAPH_KEY, MAIN, ManifestState
+from omnigraph.history.manifest import GRAPH_KEY, MAIN
 from omnigraph.history.manifest_cache import ManifestCache
 from omnigraph.history.manifest_rows import PACKED_FILTER, as_table
 from omnigraph.history.packing import unpacked
@@ -64,7 +64,7 @@ class OpenManifest:
         #: What readers have last seen of main.
         self._seen: tuple[Stamp, Present] | None = None
         #: What could be written to the cache, and is not.
-        self._unwritten: tuple[Stamp, ManifestState] | None = None
+        self._unwritten: tuple[Stamp, Present] | None = None
         self._guard = threading.Lock()
         self._verifying = threading.Lock()
 

@@ -13,6 +13,7 @@ import os
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -84,7 +85,10 @@ def tail_after(tail: pa.Table | None, head: str, steps: Sequence[Step]) -> pa.Ta
     return pa.concat_tables([others, as_table(came).cast(tail.schema)]).combine_chunks()
 
 
-_decoder = msgspec.json.Decoder(Step)
+@cache
+def _decoder() -> msgspec.json.Decoder[Step]:
+    """Made when it is first used: few processes that read need it."""
+    return msgspec.json.Decoder(Step)
 
 
 class Recent:
@@ -167,7 +171,7 @@ def _chain(lines: Sequence[bytes], first: bytes, last: bytes) -> list[Step] | No
         if b"%08x" % zlib.crc32(content) != check:
             return None
         try:
-            steps.append(_decoder.decode(encoded))
+            steps.append(_decoder().decode(encoded))
         except msgspec.MsgspecError:
             return None
         if before == first:

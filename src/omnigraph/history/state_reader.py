@@ -7,7 +7,8 @@ import pyarrow.compute as pc
 from omnigraph.diagnostics import did_you_mean
 from omnigraph.errors import NotFound, ReadSetConflict, StorageError
 from omnigraph.history.branch_state import MANIFEST, BranchState, Present, format_of, native
-from omnigraph.history.manifest import FORMAT, GRAPH_KEY, MAIN, ManifestState
+from omnigraph.history.manifest import GRAPH_KEY, MAIN, ManifestState
+from omnigraph.history.manifest_cache import CachedManifest
 from omnigraph.history.manifest_rows import COMMIT, STATE_FILTER, fold, head_id
 from omnigraph.history.names import is_internal
 from omnigraph.history.open_manifest import OpenManifest
@@ -40,20 +41,20 @@ class StateReader(OpenManifest):
                 return seen[1]
             known = MAIN in self._cache
         epoch = self.verify()
-        cached_state = None if known else self._manifest_cache.read(newest)
+        cached = None if known else self._manifest_cache.read(newest)
         present: Present
-        if cached_state is not None and MAIN in cached_state[1].heads:
-            graph, state = cached_state
-            self._identify(graph)
-            present = Present(epoch, MAIN, "", state.heads[MAIN], state, FORMAT)
+        if cached is not None and MAIN in cached.state.heads:
+            self._identify(cached.graph)
+            head = cached.state.heads[MAIN]
+            present = Present(epoch, MAIN, "", head, cached.state, cached.format)
         else:
             present = self.read(MAIN)
         with self._guard:
             if present.epoch == self.epoch and present.state.version == newest.version:
                 self._seen = (newest, present)
                 self._anchor = (newest, present.head)
-                if cached_state is None and present.format == FORMAT:
-                    self._unwritten = (newest, present.state)
+                if cached is None:
+                    self._unwritten = (newest, present)
         return present
 
     @property
@@ -73,7 +74,9 @@ class StateReader(OpenManifest):
             if seen is not None and not at_once and not seen[0].is_settled:
                 seen, self._unwritten = None, seen
         if seen is not None:
-            self._manifest_cache.write(seen[0], self._known_graph[0], seen[1])
+            stamp, present = seen
+            manifest = CachedManifest(self._known_graph[0], present.format, present.state)
+            self._manifest_cache.write(stamp, manifest)
 
     def read(self, branch: str = MAIN) -> BranchState:
         """Read the present state of a branch, to publish on top of it.

@@ -78,12 +78,12 @@ def _agrees_on_main(repository: Repository, main: BranchState) -> bool:
     """True when the cache has the present state of main, or does not have it."""
     newest = newest_stamp(repository.location, MANIFEST)
     cached = None if newest is None else ManifestCache(repository.location).read(newest)
-    if cached is None or cached[1].version != main.state.version:
+    if cached is None or cached.state.version != main.state.version:
         return True
     return all(
-        dict(getattr(cached[1], name)) == dict(getattr(main.state, name))
+        dict(getattr(cached.state, name)) == dict(getattr(main.state, name))
         for name in ("tables", "heads", "tags")
-    ) and (cached[1].schema == main.state.schema)
+    ) and (cached.state.schema == main.state.schema)
 
 
 def _text(what: str) -> str:

@@ -230,7 +230,8 @@ class Execution(Struct, dict=True):
         return frame
 
     def _projected(self, frame: Frame) -> Iterator[Chunk]:
-        return project(self.context, self.expressions, self.prepared.texts, frame)
+        prepared = self.prepared
+        return project(self.context, self.expressions, prepared.returned, prepared.texts, frame)
 
     def _check_size(self, count: int) -> None:
         """Refuse an answer that is going to be too large, before it is ordered."""

@@ -38,7 +38,7 @@ from omnigraph.query.source import Source
 from omnigraph.query.steps import Step
 from omnigraph.query.substitution import expressions_of, substitute
 from omnigraph.query.tables import policy
-from omnigraph.query.values import Types
+from omnigraph.query.values import Types, properties_in
 
 
 class Prepared(Struct, frozen=True):
@@ -52,6 +52,7 @@ class Prepared(Struct, frozen=True):
         types: The types of its variables.
         aggregates: What is computed for each group.
         distances: The distances among what is ordered by.
+        returned: The variables with the properties that are returned.
         texts: The returned properties whose values differ in size: texts and lists.
         lookup: What is looked up by its key, if the plan does nothing else.
         nearest: The distance that an index can order by.
@@ -64,6 +65,7 @@ class Prepared(Struct, frozen=True):
     types: Types
     aggregates: tuple[Aggregate, ...]
     distances: tuple[ComputedProperty, ...]
+    returned: frozenset[tuple[str, str]]
     texts: tuple[tuple[str, str], ...]
     lookup: KeyLookup | None
     nearest: ComputedProperty | None
@@ -92,6 +94,7 @@ def prepare(plan: ReadPlan, source: Source) -> Prepared:
         planner.types,
         tuple(aggregates),
         tuple(distances[name] for name in sorted(distances)),
+        frozenset(properties_in(*(output.expression for output in plan.outputs))),
         tuple(dict.fromkeys(_texts(plan))),
         key_lookup(plan, steps, source.catalog),
         _nearest(plan),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 import pyarrow as pa
@@ -76,7 +77,7 @@ class Values:
         self._frame = frame
         self._read: dict[tuple[str, str], pa.Array] = {}
 
-    def prepare(self, wanted: set[tuple[str, str]]) -> None:
+    def prepare(self, wanted: AbstractSet[tuple[str, str]]) -> None:
         """Read several properties at once: one visit of the table per variable."""
         by_variable: dict[str, list[str]] = {}
         for variable, name in sorted(wanted - self._read.keys()):

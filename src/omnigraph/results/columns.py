@@ -30,8 +30,9 @@ _PORTION_BYTES = 16 << 20
 
 def portions(table: pa.Table, fields: Sequence[ResultField]) -> Iterator[list[pa.Array]]:
     """Return a table's columns, some rows at a time, so that the memory for texts is bounded."""
-    if table.num_rows == 1:
-        # It cannot be divided, so nobody has to know how large it is.
+    rows = table.num_rows
+    # One row cannot be divided, so nobody has to know how large it is.
+    if rows == 1 or (0 < rows <= _PORTION_ROWS and table.nbytes <= _PORTION_BYTES):
         yield [one_array(table.column(i)) for i in range(len(fields))]
         return
     for batch in slices(table):

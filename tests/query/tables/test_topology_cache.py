@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from omnigraph.graph import Graph, init, open
 from omnigraph.query.source import Source
 from omnigraph.query.tables import policy, topology, topology_cache
 from omnigraph.query.tables.caches import Caches
+from omnigraph.query.tables.files import MappedArrays, map_file
 from omnigraph.query.tables.topology import Adjacency, Topology
 from omnigraph.storage.cache_budget import CacheBudget
 
@@ -193,6 +195,73 @@ def test_damaged_or_missing_files_are_made_again(
         with open(tmp_path / "g") as again:
             assert again.query(query).scalar() == expected
         assert file.read_bytes() == whole
+
+
+@pytest.fixture
+def with_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Graph, Path]:
+    """A graph, with the file of a topology; some edges join the same nodes."""
+    monkeypatch.setattr(policy, "LARGE_TOPOLOGY_EDGES", 1)
+    graph = init(tmp_path / "g", SCHEMA)
+    Changes(graph, random.Random(6))
+    graph.query("query q() { match { $a knows $b } return { count($a) as n } }")
+    graph.close()
+    (file,) = (tmp_path / "g" / "__cache" / "topology").iterdir()
+    return open(tmp_path / "g", mode="r"), file
+
+
+def of_file(graph: Graph) -> Caches:
+    return Caches(CacheBudget(), graph._repository.location)
+
+
+@pytest.mark.parametrize("damaged", range(6))
+def test_a_damaged_array_is_made_again_when_it_is_used(
+    damaged: int, with_file: tuple[Graph, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, file = with_file
+    built = source(graph, Caches(CacheBudget())).topology("Knows")
+    mapped = map_file(str(file))
+    assert mapped is not None and len(mapped) == 6
+    content, damage = file.read_bytes(), mapped.unverified(damaged).tobytes()
+    start = content.rindex(damage)
+    file.write_bytes(content[:start] + bytes([damage[0] ^ 1]) + content[start + 1 :])
+    same_shape(source(graph, of_file(graph)).topology("Knows"), built)
+    if damaged % 3:
+        # It is noticed when the array is used, and nobody finds it there any more.
+        assert not file.exists()
+
+
+def test_only_what_is_used_is_verified(
+    with_file: tuple[Graph, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, _ = with_file
+    verified = []
+    monkeypatch.setattr(
+        MappedArrays,
+        "array",
+        lambda mapped, number: verified.append(number) or mapped.unverified(number),  # type: ignore[func-returns-value]
+    )
+    topology = source(graph, of_file(graph)).topology("Knows")
+    assert len(topology.out) == len(topology.into) == 40 and topology.sizes()
+    assert verified == [0, 3]
+    topology.out.ends(np.arange(2))
+    topology.out.ends(np.arange(2))
+    assert verified == [0, 3, 1]
+    topology.into.edges(np.arange(2))
+    assert verified == [0, 3, 1, 5]
+
+
+def test_a_topology_is_built_when_the_version_of_before_is_gone(
+    with_file: tuple[Graph, Path],
+) -> None:
+    reader, _ = with_file
+    caches = of_file(reader)
+    source(reader, caches).topology("Knows")
+    with open(reader.location) as writer:
+        for _ in range(2):
+            writer.mutate('query q() { insert Knows { from: "p1", to: "p2" } }')
+        writer.cleanup(keep=1, confirm=True, grace=dt.timedelta(0))
+    after = source(reader, caches).topology("Knows")
+    same_shape(after, source(reader, Caches(CacheBudget())).topology("Knows"))
 
 
 @pytest.mark.parametrize("bits", [63, 0])

@@ -8,7 +8,6 @@ from omnigraph.diagnostics import Report, did_you_mean
 from omnigraph.language.query import expressions as expr
 from omnigraph.language.query import tree
 from omnigraph.language.query.check_expression import ExpressionChecker
-from omnigraph.language.query.check_mutation import MutationChecker
 from omnigraph.language.query.check_pattern import PatternChecker
 from omnigraph.language.query.compiled import CompiledQuery, QueryParameter, ResultField
 from omnigraph.language.query.expressions import Checked
@@ -61,6 +60,9 @@ class _QueryChecker:
         if isinstance(node.body, tree.ReadNode):
             plan = self.read(node.body)
         else:
+            # Imported here: most queries read.
+            from omnigraph.language.query.check_mutation import MutationChecker
+
             checker = MutationChecker(self.report, self.catalog, self.parameters, self.used)
             plan = checker.statements(node.body, not node.parameters, node.name.span)
         if node.broken or self.report.error_count > errors_before or plan is None:

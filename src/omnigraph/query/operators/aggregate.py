@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.compute.arrays import ZERO, as_arrow, as_numpy, filled, scalar, single
+from omnigraph.compute.arrays import ZERO, as_arrow, as_numpy, filled, one_array, scalar, single
 from omnigraph.errors import UsageError
 from omnigraph.language.query.expressions import Aggregate
 from omnigraph.language.schema.arrow import arrow_type
@@ -133,7 +133,7 @@ def combined(table: pa.Table) -> pa.Table:
 def columns_starting_with(table: pa.Table, start: str) -> dict[str, npt.NDArray[Any]]:
     """The columns whose names start with something, by the rest of their names."""
     return {
-        name.removeprefix(start): as_numpy(table[name].combine_chunks())
+        name.removeprefix(start): as_numpy(one_array(table[name]))
         for name in table.column_names
         if name.startswith(start)
     }
@@ -170,16 +170,16 @@ def finished(place: int, aggregate: Aggregate, table: pa.Table) -> pa.Array:
     """The values of an aggregate, from partial results with each group once."""
     match aggregate.function:
         case "count":
-            return table[f"n{place}"].combine_chunks()
+            return one_array(table[f"n{place}"])
         case "min" | "max" as how:
-            return table[f"{how}{place}"].combine_chunks()
+            return one_array(table[f"{how}{place}"])
         case "avg":
-            counts = table[f"n{place}"].combine_chunks()
+            counts = one_array(table[f"n{place}"])
             some = pc.if_else(pc.greater(counts, ZERO), counts, scalar(None, pa.int64()))
-            return pc.divide(table[f"s{place}"].combine_chunks(), some.cast(pa.float64()))
+            return pc.divide(one_array(table[f"s{place}"]), some.cast(pa.float64()))
         case _:
-            counts = table[f"n{place}"].combine_chunks()
-            total = table[f"s{place}"].combine_chunks()
+            counts = one_array(table[f"n{place}"])
+            total = one_array(table[f"s{place}"])
             total = pc.if_else(pc.greater(counts, ZERO), total, scalar(None, total.type))
             return fitting(total, aggregate)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -9,7 +11,6 @@ import pyarrow as pa
 from omnigraph.compute.arrays import as_numpy
 from omnigraph.compute.evaluate import value
 from omnigraph.compute.keys import physical
-from omnigraph.compute.pushdown import Pushed, push_down
 from omnigraph.language.query.expressions import (
     Checked,
     Column,
@@ -28,6 +29,9 @@ from omnigraph.query.operators.filter import computed_flags, node_flags
 from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import Positions
 from omnigraph.storage.table_ref import ROW_ID
+
+if TYPE_CHECKING:
+    from omnigraph.compute.pushdown import Pushed
 
 
 def find_nodes(
@@ -104,6 +108,8 @@ def _columns_of(context: Context, type: str, filters: tuple[Checked, ...]) -> li
 
 def _pushed(context: Context, type: str, filters: tuple[Checked, ...]) -> Pushed | None:
     """What the storage can test of filters."""
+    from omnigraph.compute.pushdown import push_down
+
     table = context.source.catalog.nodes[type]
 
     def name(expression: Column | PropertyOf | Entity) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
 import pyarrow as pa
 
@@ -15,7 +16,7 @@ from omnigraph.query.frames import Frame
 from omnigraph.query.operators.context import Context
 from omnigraph.query.tables import policy
 from omnigraph.query.tables.large_texts import fitted, is_large, usual
-from omnigraph.query.values import Values, properties_in
+from omnigraph.query.values import Values
 
 #: Columns of some rows of the answer.
 Chunk = list[pa.Array]
@@ -24,6 +25,7 @@ Chunk = list[pa.Array]
 def project(
     context: Context,
     expressions: Sequence[Checked],
+    properties: AbstractSet[tuple[str, str]],
     texts: Sequence[tuple[str, str]],
     frame: Frame,
 ) -> Iterator[Chunk]:
@@ -32,6 +34,7 @@ def project(
     Args:
         context: What the operators share.
         expressions: What is returned.
+        properties: The variables with the properties among it.
         texts: The properties among it whose values differ in size.
         frame: The matches.
     """
@@ -39,7 +42,7 @@ def project(
     def columns(start: int, stop: int) -> Chunk:
         part = frame if stop - start == frame.count else frame.slice(start, stop)
         values = Values(context.source, context.types, part)
-        values.prepare(properties_in(*expressions))
+        values.prepare(properties)
         return [evaluate(e, values.columns, part.count, context.parameters) for e in expressions]
 
     return in_chunks(context.budget, frame.count, _first_rows(context, texts, frame), columns)

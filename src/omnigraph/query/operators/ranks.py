@@ -20,7 +20,7 @@ from omnigraph.compute.lists import sortable
 
 Ints = npt.NDArray[np.int64]
 
-_LEAST = np.iinfo(np.int64).min
+_LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 #: How many bits numbers that are not negative have.
 _BITS = 63
 
@@ -58,16 +58,17 @@ def ranks(column: pa.Array, descending: bool) -> Ints:
 
 
 def _wide_numbers(column: pa.Array, nullable: bool | None) -> list[Ints]:
-    valid = as_numpy(column.is_valid())
     values: Ints
     if pa.types.is_uint64(column.type):
         values = (as_numpy(filled(column, 0)) ^ np.uint64(1 << 63)).view(np.int64)
     else:
         values = as_numpy(filled(column, _LEAST))
+    if not column.null_count:
+        return [np.ones(len(values), np.int64), values] if nullable else [values]
+    valid = as_numpy(column.is_valid())
     if nullable is None:
-        taken = column.null_count and bool((values[valid] == _LEAST).any())
-        if not taken:
-            return [np.where(valid, values, _LEAST)] if column.null_count else [values]
+        if not (values[valid] == _LEAST).any():
+            return [np.where(valid, values, _LEAST)]
         nullable = True
     return [valid.astype(np.int64), np.where(valid, values, 0)] if nullable else [values]
 
@@ -149,7 +150,7 @@ def ordered(
 
 def sort_order(keys: Sequence[Ints]) -> Ints:
     """The places of rows in the order of their keys; equal ones in any."""
-    words = _packed(keys)
+    words = keys if len(keys) == 1 else _packed(keys)
     order: Ints = np.argsort(words[0], kind="stable")
     if len(words) > 1:
         same = _same_as_before(words[:1], order)
@@ -168,7 +169,7 @@ def _packed(keys: Sequence[Ints]) -> list[Ints]:
     words: list[Ints] = []
     free = 0
     for key in keys:
-        low = int(key.min(initial=np.iinfo(np.int64).max))
+        low = int(key.min(initial=_MOST))
         high = int(key.max(initial=_LEAST))
         bits = max(high - low, 0).bit_length()
         if bits > _BITS:

@@ -149,7 +149,7 @@ class TableColumns:
     @property
     def state(self) -> tuple[int, bool]:
         """What differs when something else is held."""
-        return self.changes, self.table.bytes > 0
+        return self.changes, self.table.is_open
 
     @property
     def bytes(self) -> int:

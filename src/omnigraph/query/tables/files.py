@@ -50,23 +50,56 @@ def write_arrays(file: str, arrays: Sequence[Part], **about: Any) -> bool:
     return write_file(file, _MAGIC, lead, header, *contents)
 
 
+class MappedArrays:
+    """The arrays of a file, mapped into memory; each is verified when it is asked for.
+
+    Attributes:
+        about: What describes them.
+    """
+
+    def __init__(self, file: str, mapped: mmap.mmap, start: int, described: dict[str, Any]) -> None:
+        self.file = file
+        self.about: dict[str, Any] = described["about"]
+        self._parts: list[tuple[Part, str]] = [
+            (np.frombuffer(mapped, type, count, start + offset), expected)
+            for type, count, offset, expected in described["arrays"]
+        ]
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def unverified(self, number: int) -> Part:
+        """An array of which only the length and the type are sure: the header has them."""
+        return self._parts[number][0]
+
+    def array(self, number: int) -> Part | None:
+        """An array; None when it is not as it was written."""
+        array, expected = self._parts[number]
+        return array if f"{checksum(array):x}" == expected else None
+
+
 def map_arrays(file: str) -> tuple[list[Part], dict[str, Any]] | None:
-    """The arrays of a file and what describes them, mapped into memory; None when it is not there.
+    """The arrays of a file and what describes them, all verified; None when it is not there.
 
     A file that is not whole, or not as it was written, counts as not there.
     """
-    mapped = _mapped(file)
-    header = None if mapped is None else _header(mapped)
-    if mapped is None or header is None:
+    mapped = map_file(file)
+    if mapped is None:
         return None
-    start, described = header
-    arrays = []
-    for type, count, offset, expected in described["arrays"]:
-        array = np.frombuffer(mapped, type, count, start + offset)
-        if f"{checksum(array):x}" != expected:
+    arrays: list[Part] = []
+    for number in range(len(mapped)):
+        array = mapped.array(number)
+        if array is None:
             return None
         arrays.append(array)
-    return arrays, described["about"]
+    return arrays, mapped.about
+
+
+def map_file(file: str) -> MappedArrays | None:
+    """The same before its arrays are verified; its header is."""
+    mapped = _mapped(file)
+    header = None if mapped is None else _header(mapped)
+    return None if mapped is None or header is None else MappedArrays(file, mapped, *header)
 
 
 def _mapped(file: str) -> mmap.mmap | None:

@@ -43,6 +43,11 @@ class OpenTable:
         return self._stamp is not None and self._stamp.is_settled
 
     @property
+    def is_open(self) -> bool:
+        """True when it takes memory."""
+        return self._snapshot is not None
+
+    @property
     def bytes(self) -> int:
         """How much memory it takes, about."""
         if self._snapshot is None:

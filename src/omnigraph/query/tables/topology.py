@@ -20,6 +20,7 @@ from omnigraph.compute.threads import in_threads
 from omnigraph.query.budget import run_long
 from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import Positions
+from omnigraph.query.tables.files import Part
 
 Ints = npt.NDArray[np.int64]
 Ends = npt.NDArray[np.int32]
@@ -28,19 +29,30 @@ Ends = npt.NDArray[np.int32]
 Narrow = npt.NDArray[np.signedinteger[Any]]
 
 
-class Lists(Struct, frozen=True):
-    """Neighbours and their edges, by place.
+class Lists:
+    """Neighbours and their edges, by place. Those in a file are verified when they are used."""
 
-    Attributes:
-        neighbours: Positions of neighbours.
-        edges: The row ids of the edges to them.
-    """
+    def __init__(self, neighbours: Ends, edges: Narrow) -> None:
+        self._neighbours = neighbours
+        self._edges = edges
 
-    neighbours: Ends
-    edges: Narrow
+    @property
+    def neighbours(self) -> Ends:
+        """Positions of neighbours."""
+        return self._neighbours
+
+    @property
+    def edges(self) -> Narrow:
+        """The row ids of the edges to them."""
+        return self._edges
+
+    @property
+    def arrays(self) -> tuple[Part, ...]:
+        """What is held in memory."""
+        return self._neighbours, self._edges
 
     def __len__(self) -> int:
-        return len(self.neighbours)
+        return len(self._neighbours)
 
 
 _NONE = np.zeros(0, np.int64)
@@ -399,9 +411,9 @@ class Topology(Struct, frozen=True, dict=True):
         )
 
 
-def _arrays(value: Any) -> tuple[npt.NDArray[Any], ...]:
+def _arrays(value: Any) -> tuple[Part, ...]:
     if isinstance(value, Lists):
-        return value.neighbours, value.edges
+        return value.arrays
     return (value,) if isinstance(value, np.ndarray) else ()
 
 

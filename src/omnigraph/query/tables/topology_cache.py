@@ -11,8 +11,9 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -25,11 +26,19 @@ from omnigraph.errors import StorageError
 from omnigraph.query.budget import run_long
 from omnigraph.query.tables import policy
 from omnigraph.query.tables.columns import TableColumns
-from omnigraph.query.tables.files import Part, Write, map_arrays, write_arrays
+from omnigraph.query.tables.files import MappedArrays, Write, map_file, write_arrays
 from omnigraph.query.tables.large_texts import in_one_piece, joined
 from omnigraph.query.tables.memory import Held, MemoryBudget
 from omnigraph.query.tables.open_table import OpenTable
-from omnigraph.query.tables.topology import Adjacency, Ints, Lists, Narrow, Packed, Topology
+from omnigraph.query.tables.topology import (
+    Adjacency,
+    Ends,
+    Ints,
+    Lists,
+    Narrow,
+    Packed,
+    Topology,
+)
 from omnigraph.query.tables.version_key import VersionKey
 from omnigraph.storage.cache_files import FOLDER, remove_file
 from omnigraph.storage.location import Location
@@ -41,6 +50,10 @@ if TYPE_CHECKING:
     from omnigraph.storage.tables import TableSnapshot
 
 Keys = tuple[VersionKey, VersionKey, VersionKey]
+
+#: Where the arrays of a direction begin in a file: where neighbours start, neighbours, edges.
+_FIRST_ARRAYS = (0, 3)
+_IDS = pa.schema([("id", pa.string())])
 
 
 class EdgeVersions(Struct, frozen=True):
@@ -93,7 +106,7 @@ class CachedTopology:
         if content is None:
             return 0, 0
         versions, topology = content
-        tables = versions.edges.bytes + versions.source.bytes + versions.target.bytes
+        tables = versions.edges.is_open + versions.source.is_open + versions.target.is_open
         return tables, topology.state
 
     def held(self) -> list[Held]:
@@ -156,11 +169,11 @@ class TopologyCache:
 
     def _new(self, tables: EdgeTables) -> tuple[CachedTopology, Topology]:
         keys = tables.keys
-        topology = self._read(keys)
+        topology = self._read(tables.versions)
         is_wanted = False
         if topology is None:
             base = self._base(keys) or self._stored_base(tables)
-            topology = None if base is None else patched(*base, tables)
+            topology = None if base is None else _patched(*base, tables)
             if base is None or topology is None:
                 topology = build(tables)
                 is_wanted = True
@@ -219,11 +232,11 @@ class TopologyCache:
     def _stored_base(self, tables: EdgeTables) -> tuple[EdgeVersions, Topology] | None:
         """The newest topology on disk of the same tables at other versions."""
         stored = self._stored(tables.keys)
-        verified = map_arrays(stored[-1]) if stored else None
-        if verified is None or self._location is None:
+        mapped = map_file(stored[-1]) if stored else None
+        if mapped is None or self._location is None:
             return None
         try:
-            keys = [VersionKey.from_list(key) for key in verified[1]["keys"]]
+            keys = [VersionKey.from_list(key) for key in mapped.about["keys"]]
         except (KeyError, TypeError, ValidationError):
             return None
         if [key.table for key in keys] != [key.table for key in tables.keys]:
@@ -234,19 +247,21 @@ class TopologyCache:
             return None
         now = (tables.edges, tables.source, tables.target)
         try:
-            before = [_at(one, key) for one, key in zip(now, keys, strict=True)]
+            before = EdgeVersions(*(_at(one, key) for one, key in zip(now, keys, strict=True)))
         except StorageError:
             # The version is gone.
             return None
-        return EdgeVersions(*before), _topology(*verified)
+        topology = StoredTopology(mapped, before).topology()
+        return None if topology is None else (before, topology)
 
-    def _read(self, keys: Keys) -> Topology | None:
+    def _read(self, versions: EdgeVersions) -> Topology | None:
+        keys = versions.keys
         if self._folder is None or not keys[0].stamp:
             return None
-        verified = map_arrays(f"{self._folder}/{_file_name(keys)}")
-        if verified is None or verified[1].get("keys") != [key.to_list() for key in keys]:
+        mapped = map_file(f"{self._folder}/{_file_name(keys)}")
+        if mapped is None or mapped.about.get("keys") != [key.to_list() for key in keys]:
             return None
-        return _topology(*verified)
+        return StoredTopology(mapped, versions).topology()
 
     def _write(self, keys: Keys, topology: Topology) -> None:
         """Leave a topology on disk. It can be made again, so nothing depends on this."""
@@ -290,12 +305,71 @@ def _at(now: TableColumns, key: VersionKey) -> OpenTable:
     return OpenTable(key, snapshot.count(), lambda: snapshot)
 
 
-def _topology(arrays: list[Part], about: Mapping[str, Any]) -> Topology:
-    """The topology in a file."""
-    is_set = about["is_set"]
-    out = Packed(arrays[0], Lists(arrays[1], arrays[2]), is_set=is_set)
-    into = Packed(arrays[3], Lists(arrays[4], arrays[5]), is_set=is_set)
-    return Topology(out.adjacency, into.adjacency)
+class StoredTopology:
+    """A topology in a file: neighbours and edges are verified when a query first needs them.
+
+    Most queries need those of one direction, and no edges. What is damaged is made from the tables.
+    """
+
+    def __init__(self, mapped: MappedArrays, versions: EdgeVersions) -> None:
+        self._mapped = mapped
+        self._versions = versions
+
+    def topology(self) -> Topology | None:
+        """The topology; None when it cannot be used."""
+        starts = [self._mapped.array(first) for first in _FIRST_ARRAYS]
+        if starts[0] is None or starts[1] is None:
+            return None
+        is_set = self._mapped.about["is_set"]
+        out = Packed(starts[0], StoredLists(self, 0), is_set=is_set)
+        into = Packed(starts[1], StoredLists(self, 1), is_set=is_set)
+        return Topology(out.adjacency, into.adjacency)
+
+    def unverified(self, direction: int, part: int) -> Narrow:
+        """An array, only for its length: neighbours (1) or edges (2)."""
+        return self._mapped.unverified(_FIRST_ARRAYS[direction] + part)
+
+    def verified(self, direction: int, part: int) -> Narrow:
+        """An array that can be used."""
+        array = self._mapped.array(_FIRST_ARRAYS[direction] + part)
+        return self._again[direction][part - 1] if array is None else array
+
+    @cached_property
+    def _again(self) -> list[tuple[Ends, Narrow]]:
+        """Neighbours and edges of both directions, made again.
+
+        Neighbours are in the same places. So are the edges, but for those that join the same nodes:
+        these may be in another order, which does not matter as long as it is the same for all.
+        """
+        remove_file(self._mapped.file)
+        versions = self._versions
+        tables = EdgeTables(
+            *(TableColumns(t, _IDS) for t in (versions.edges, versions.source, versions.target))
+        )
+        topology = run_long("read edges", versions.edges.rows, lambda: build(tables))
+        sides = [side.packed.lists for side in (topology.out, topology.into)]
+        if any(len(lists) != len(self.unverified(n, 1)) for n, lists in enumerate(sides)):
+            raise StorageError(f"the edges of {versions.edges.key.ref} do not stay as they are")
+        return [(lists.neighbours, lists.edges) for lists in sides]
+
+
+class StoredLists(Lists):
+    """Neighbours and their edges in one direction of a topology in a file."""
+
+    def __init__(self, stored: StoredTopology, direction: int) -> None:
+        super().__init__(stored.unverified(direction, 1), stored.unverified(direction, 2))
+        self._stored = stored
+        self._direction = direction
+
+    @cached_property
+    def neighbours(self) -> Ends:
+        """Positions of neighbours."""
+        return self._stored.verified(self._direction, 1)
+
+    @cached_property
+    def edges(self) -> Narrow:
+        """The row ids of the edges to them."""
+        return self._stored.verified(self._direction, 2)
 
 
 def build(tables: EdgeTables) -> Topology:
@@ -347,6 +421,14 @@ def _in_groups(fragments: Sequence[FragmentState]) -> list[list[int]]:
         groups[-1].append(fragment.id)
         room -= fragment.rows
     return groups
+
+
+def _patched(before: EdgeVersions, topology: Topology, now: EdgeTables) -> Topology | None:
+    try:
+        return patched(before, topology, now)
+    except StorageError:
+        # A cleanup has removed the version of before.
+        return None
 
 
 def patched(before: EdgeVersions, topology: Topology, now: EdgeTables) -> Topology | None:
