@@ -35,8 +35,8 @@ from tests.merge.tasks import (
     typed,
 )
 
-#: Two that have most kinds of conflicts.
-SEEDS = [3, 9, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(10, 60))]
+#: The first one has most kinds of conflicts.
+SEEDS = [3, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(9, 60))]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -149,6 +149,37 @@ def expected(
     return of
 
 
+#: One case of each kind: of rows, of files, of what is refused where, and of what is left behind.
+_KINDS = {
+    "every_type",
+    "every_type_in_csv",
+    "every_type_in_tables",
+    "blobs",
+    "embedded",
+    "minted_ids",
+    "merge_keeps_the_last",
+    "overwritten_nodes_keep_their_edges",
+    "dangling_after_overwrite",
+    "unique_in_the_table",
+    "unique_of_rows_that_lose",
+    "cardinality_with_the_table",
+    "every_line_fault",
+    "more_faults_than_are_told",
+    "some_faults_are_allowed",
+    "cut_in_what_is_left_behind",
+}
+#: Cases that run in all ways every time: one of each kind, and a third of the others.
+_SAMPLE = _KINDS | {case.name for case in CASES[::3]}
+
+
+def some(names: set[str]) -> list[Any]:
+    """All cases; those with other names run only in the soak."""
+    return [
+        pytest.param(case, id=case.name, marks=[] if case.name in names else pytest.mark.soak)
+        for case in CASES
+    ]
+
+
 @here
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_load_does_what_the_case_says(case, expected):
@@ -168,14 +199,14 @@ def test_a_load_does_what_the_case_says(case, expected):
 
 
 @here
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", some(_SAMPLE))
 def test_parts_and_buckets_make_no_difference(case, expected, new_graph, tmp_path):
     found = run_case(case, new_graph(case.schema), tmp_path, 5, engine="local")
     assert found == expected(case)
 
 
 @here
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", some(_SAMPLE))
 def test_small_blocks_make_no_difference(case, expected, new_graph, tmp_path, monkeypatch):
     monkeypatch.setattr(inputs, "_BLOCK_BYTES", 50)
     monkeypatch.setattr(inputs, "_BLOCK_ROWS", 1)
@@ -230,39 +261,8 @@ def spark(spark_master: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     return engine_on(spark_master, monkeypatch).session
 
 
-#: One case of each kind: of rows, of files, of what is refused where, and of what is left behind.
-_KINDS = {
-    "every_type",
-    "every_type_in_csv",
-    "every_type_in_tables",
-    "blobs",
-    "embedded",
-    "minted_ids",
-    "merge_keeps_the_last",
-    "overwritten_nodes_keep_their_edges",
-    "dangling_after_overwrite",
-    "unique_in_the_table",
-    "unique_of_rows_that_lose",
-    "cardinality_with_the_table",
-    "every_line_fault",
-    "more_faults_than_are_told",
-    "some_faults_are_allowed",
-    "cut_in_what_is_left_behind",
-}
-#: Cases that run on this machine's Spark every time: one of each kind, and a third of the others.
-_ON_SPARK = _KINDS | {case.name for case in CASES[::3]}
-
-
-def some(names: set[str]) -> list[Any]:
-    """All cases; those with other names run only in the soak."""
-    return [
-        pytest.param(case, id=case.name, marks=[] if case.name in names else pytest.mark.soak)
-        for case in CASES
-    ]
-
-
 @on_spark
-@pytest.mark.parametrize("case", some(_ON_SPARK))
+@pytest.mark.parametrize("case", some(_SAMPLE))
 def test_spark_makes_no_difference(case, local_spark_engine, expected, new_graph, tmp_path):
     graph, session = new_graph(case.schema), local_spark_engine.session
     assert run_case(case, graph, tmp_path, 2, engine="spark", spark=session) == expected(case)
