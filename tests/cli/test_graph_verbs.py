@@ -550,7 +550,7 @@ def test_a_tag_of_another_commit_is_not_moved(run: Run, graph: Graph):
 def test_a_tag_needs_a_commit_that_is_there(run: Run, graph: Graph):
     ran = run("tag", "create", "g.omni", "v2", "01K1F5J2Z3B4N5M6P7Q8R9S0T1")
     assert ran.code == 1
-    assert "there is no commit or tag `01K1F5J2Z3B4N5M6P7Q8R9S0T1`" in ran.err
+    assert "there is no branch, commit or tag `01K1F5J2Z3B4N5M6P7Q8R9S0T1`" in ran.err
 
 
 def test_no_tags_are_said_on_stderr(run: Run, graph: Graph):
