@@ -22,6 +22,7 @@ FOUND: dict[int, str] = {
     3292925162: "a write was refused although only a writer without a lease was in its way",
     2196744276: "a branch that was made anew while it was merged had no common history",
     228: "a write that had lost its lease was published to a branch that was deleted meanwhile",
+    1740811965: "what came late into a fork that others had made anew was published without files",
 }
 
 

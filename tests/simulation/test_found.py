@@ -93,3 +93,49 @@ def test_a_branch_is_not_deleted_after_the_lease_was_lost(
 ) -> None:
     run = after_others(template, Drop("slow", "two"), "branch.archived", other)
     assert isinstance(record_of(run, "slow").refusal, ReadSetConflict)
+
+
+@pytest.mark.parametrize("late", ["write.table_committed", ""])
+@pytest.mark.parametrize("point", ["write.forking", "write.forked"])
+@pytest.mark.parametrize("slow", [Insert("slow", "two", person="s"), Count("slow", "two")])
+def test_what_comes_late_to_a_fork_that_others_make_anew_is_not_published(
+    slow: Operation, point: str, late: str, template: Template
+) -> None:
+    # The files that it refers to went with the first fork. It is not taken for whole by whoever
+    # finds it there, and the others do not write on top of it.
+    plans: dict[str, list[Operation]] = {
+        "slow": [slow],
+        "other": [Insert("other", "two", person="t")],
+    }
+    turns = [
+        ("slow", "write.table_committing"),
+        ("other", point),
+        ("slow", late),
+        ("other", ""),
+        ("slow", ""),
+    ]
+    run = simulate(0, template, Script(plans, turns))
+    answer = record_of(run, "other").answer
+    assert answer is not None and answer.commit is not None
+
+
+@pytest.mark.parametrize("point", ["write.revalidated", "write.forking", "write.table_committing"])
+def test_a_write_whose_fork_is_deleted_while_it_is_paused_is_not_published(
+    point: str, template: Template
+) -> None:
+    # Another writer without a lease undoes what it has begun, and the fork that both have made.
+    plans: dict[str, list[Operation]] = {
+        "slow": [Insert("slow", "two", person="s")],
+        "other": [Insert("other", "two", person="t")],
+    }
+    turns = [
+        ("slow", point),
+        ("other", "write.publishing"),
+        ("slow", "write.prepared"),
+        ("other", ""),
+        ("slow", ""),
+    ]
+    run = simulate(0, template, Script(plans, turns))
+    for name in plans:
+        answer = record_of(run, name).answer
+        assert answer is not None and answer.commit is not None

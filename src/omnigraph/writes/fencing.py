@@ -5,6 +5,11 @@ would re-base its table commit onto whatever others have committed since. So who
 write commits a restore of the published version to each of its tables: Lance refuses every
 operation that was prepared before a restore. Only a restore itself it lets pass. One that comes too
 late, by a paused recovery, is known by its transaction id, and put back by the next writer.
+
+A fork that nobody has published has no version to restore. It is deleted, and others may make it
+anew under the same name, where a paused writer may still commit. So the branch gets a commit before
+a fork of it is deleted, even one without tables: whoever is about to publish needs the head as it
+was, and so does whoever takes what it finds for a whole write.
 """
 
 from __future__ import annotations

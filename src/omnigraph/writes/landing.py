@@ -341,7 +341,7 @@ def _effects(
             lock.check()
             if item.ref in newest:
                 item = moved_to(repository, item, newest[item.ref])
-            staged = item.staged or _fork_and_stage(repository, item)
+            staged = item.staged or _fork_and_stage(repository, lock, item)
             staged = repository.tables.merge_tiers(staged)
             failpoints.hit("write.tiers_merged")
             if item.makes_room:
@@ -424,12 +424,19 @@ def _commit_table(
     return structs.replace(note, version=committed.version, rows=committed.rows)
 
 
-def _fork_and_stage(repository: Repository, item: PreparedTable) -> StagedWrite:
-    assert item.ref.branch is not None
+def _fork_and_stage(repository: Repository, lock: EffectLock, item: PreparedTable) -> StagedWrite:
+    tables, name = repository.tables, item.ref.branch
+    assert name is not None
     failpoints.hit("write.forking")
-    repository.tables.create_branch(item.table.ref, item.table.version, item.ref.branch)
+    try:
+        tables.create_branch(item.table.ref, item.table.version, name)
+    except StorageError:
+        # A writer that has lost its lease may just have written to where the fork is to be.
+        reclaim_fork(repository, lock, item.ref.path, name)
+        tables.create_branch(item.table.ref, item.table.version, name)
     failpoints.hit("write.forked")
-    staged = item.change.stage(repository.tables, repository.tables.open(item.ref))
+    # Not its HEAD, for the same reason.
+    staged = item.change.stage(tables, tables.open(item.ref, item.table.version))
     assert staged is not None
     return staged
 

@@ -25,8 +25,10 @@ from msgspec import structs
 
 from omnigraph import failpoints
 from omnigraph.errors import UsageError
+from omnigraph.history.branch_state import BranchState
 from omnigraph.history.repository import Repository
 from omnigraph.writes.conditions import earlier_result
+from omnigraph.writes.fencing import ACTOR
 from omnigraph.writes.heartbeat import heartbeat
 from omnigraph.writes.landing import land
 from omnigraph.writes.prepared import Stale, nearly_caught_up, prepare
@@ -80,13 +82,25 @@ def _repeated(repository: Repository, request: WriteRequest, may_repeat: bool) -
                 earlier = earlier_result(repository, request, now)
                 if earlier is not None:
                     return earlier
-                # If nothing was published, what it has read still holds: a writer that had lost its
-                # lease was in the way, and what it did is undone.
-                is_as_read = (now.identity, now.head) == (base.identity, base.head)
-                if too_late or not is_as_read:
+                if too_late or not _is_as_read(repository, base, now):
                     raise stale.conflict from None
         time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.002 * 2**attempt)))
     raise AssertionError("unreachable")
+
+
+def _is_as_read(repository: Repository, base: BranchState, now: BranchState) -> bool:
+    """True when what was read of a branch still holds: nothing but what was undone came since.
+
+    A writer that had lost its lease was in the way then.
+    """
+    if now.identity != base.identity or now.epoch != base.epoch:
+        return False
+    for commit in repository.history.lineage(now.name).chain(now.head):
+        if commit.id == base.head:
+            return True
+        if commit.actor != ACTOR:
+            return False
+    return False
 
 
 def _with_commit_id(repository: Repository, request: WriteRequest) -> WriteRequest:

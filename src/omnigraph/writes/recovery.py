@@ -23,7 +23,7 @@ from omnigraph.history.manifest import MAIN, PublishedTable, TableIdentity
 from omnigraph.history.names import is_internal
 from omnigraph.history.repository import Repository
 from omnigraph.storage.lock import EffectLock
-from omnigraph.writes.audit import Recovery, record
+from omnigraph.writes.audit import Recovery, is_recorded, record
 from omnigraph.writes.fencing import (
     foreign_below,
     how_to_drop,
@@ -90,7 +90,9 @@ def recover(repository: Repository, lock: EffectLock, sidecar: Sidecar) -> Recov
     if visible is not None:
         kind = "Finished" if visible == sidecar.commit_id else "RolledBack"
         _put_back(repository, lock, base, sidecar, new_ulid(), fence=False)
-        _drop_forks(repository, lock, sidecar)
+        # A sidecar may come late, of a write that was resolved before: others own the forks now.
+        if not is_recorded(repository.tables, sidecar.operation_id):
+            _drop_forks(repository, lock, sidecar)
         if sidecar.schema is not None:
             if kind == "RolledBack":
                 remove_tables(repository, lock, sidecar.schema)
@@ -241,8 +243,9 @@ def _put_back(
         )
         if head is not None and head != now.version:
             restored.append(as_published(structs.replace(table, version=head, rows=now.rows)))
-    # A writer that is only paused must not publish its schema later: it needs the head as it was.
-    if not restored and not (fence and sidecar.schema is not None):
+    # A writer that is only paused must not publish its schema, or a fork that goes, later: it needs
+    # the head as it was.
+    if not restored and not (fence and (sidecar.schema or _has_forks(repository, base, sidecar))):
         return None
     text = f"rolled back the interrupted write {sidecar.operation_id}"
     commit = recovery_commit(base, commit_id, text, restored)
@@ -252,13 +255,24 @@ def _put_back(
 
 def _drop_forks(repository: Repository, lock: EffectLock, sidecar: Sidecar) -> None:
     """Remove forks that the write created and that its branch does not read."""
-    state = repository.history.read(sidecar.branch).state
+    now = repository.history.read(sidecar.branch)
+    for path, name in _unread_forks(now, sidecar):
+        reclaim_fork(repository, lock, path, name)
+
+
+def _has_forks(repository: Repository, base: BranchState, sidecar: Sidecar) -> bool:
+    """True when there are forks to remove, whoever made them."""
+    return any(repository.tables.has_branch(*fork) for fork in _unread_forks(base, sidecar))
+
+
+def _unread_forks(now: BranchState, sidecar: Sidecar) -> Iterator[tuple[str, str]]:
+    """The tables that a write forks, if its branch does not read the forks, and their names."""
     for table, *_ in sidecar.by_table:
         if table.fork_of is None or table.branch is None:
             continue
-        published = state.tables.get(table.table)
+        published = now.state.tables.get(table.table)
         if published is None or published.branch != table.branch:
-            reclaim_fork(repository, lock, table.path, table.branch)
+            yield table.path, table.branch
 
 
 def reclaim_fork(repository: Repository, lock: EffectLock, path: str, name: str) -> None:
