@@ -42,7 +42,7 @@ def deleting_after(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, graph
     monkeypatch.setattr(owner, name, called)
 
 
-@pytest.mark.parametrize("function", ["branches", "read"])
+@pytest.mark.parametrize("function", ["branch_names", "read"])
 def test_a_check_leaves_out_what_is_gone(graph, monkeypatch, function):
     if function == "read":
         read = History.read
@@ -66,7 +66,7 @@ def _then_delete(read: Any, history: History, location: str, *arguments: Any) ->
 
 
 @pytest.mark.parametrize("confirm", [False, True])
-@pytest.mark.parametrize("function", ["_states", "_places"])
+@pytest.mark.parametrize("function", ["branch_states", "_places"])
 def test_a_cleanup_goes_on_without_what_is_gone(graph, monkeypatch, function, confirm):
     deleting_after(monkeypatch, cleanup, function, graph)
     assert graph.cleanup(confirm=confirm).errors == {}

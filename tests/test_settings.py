@@ -95,4 +95,5 @@ def test_no_other_variable_is_read_anywhere():
         for path in (ROOT / "src").rglob("*.py")
         for name in re.findall(r"(?<![A-Z_])OMNIGRAPH_[A-Z_]+", path.read_text())
     }
-    assert used <= known
+    # This one is no variable, but what the server says when it listens.
+    assert used - {"OMNIGRAPH_LISTEN_ADDR"} <= known

@@ -140,6 +140,9 @@ class Settings(Struct, frozen=True, kw_only=True):
         embed_rate: How many requests a second the provider is sent at most.
         spark_master: Where Spark runs.
         spark_ship: Send this package to the executors of a cluster.
+        server_tokens_file: A file of those who may ask the server, and their tokens.
+        server_tokens_json: The same, as a text; never shown.
+        server_token: One token, without a name; never shown.
     """
 
     debug: bool = _setting(
@@ -260,6 +263,26 @@ class Settings(Struct, frozen=True, kw_only=True):
         True,
         _switch,
         "Send this package to the executors of a Spark cluster; 0 if it is installed there.",
+    )
+    server_tokens_file: str | None = _setting(
+        "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE",
+        None,
+        _path,
+        "A file with a JSON object of those who may ask the server, and their tokens.",
+    )
+    server_tokens_json: str | None = _setting(
+        "OMNIGRAPH_SERVER_BEARER_TOKENS_JSON",
+        None,
+        _text,
+        "The same object as a text. It is in no message and no log.",
+        secret=True,
+    )
+    server_token: str | None = _setting(
+        "OMNIGRAPH_SERVER_BEARER_TOKEN",
+        None,
+        _text,
+        "One token, of the actor `default`. It is in no message and no log.",
+        secret=True,
     )
 
     @classmethod

@@ -13,13 +13,22 @@ import pytest
 
 from omnigraph.errors import UsageError
 from omnigraph.graph import open as open_graph
-from omnigraph.server.access import FILE, JSON, ONE, access_of
+from omnigraph.server.access import Access
+from omnigraph.server.access import access_of as access_of_settings
 from omnigraph.server.problems import RequestError
 from omnigraph.server.served_graphs import places_of
+from omnigraph.settings import Settings
 from tests.server.process import Server
 
 TOKEN = "a-secret-of-ada"
+FILE = "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE"
+JSON = "OMNIGRAPH_SERVER_BEARER_TOKENS_JSON"
+ONE = "OMNIGRAPH_SERVER_BEARER_TOKEN"
 ADD = 'query q() { insert Person { name: "ada" } }'
+
+
+def access_of(environment: dict[str, str]) -> Access | None:
+    return access_of_settings(Settings.from_env(environment))
 
 
 def ran(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -94,7 +94,7 @@ def test_all_indexes_stay_in_use(tables, place):
 
 def test_rows_that_are_gone_take_no_places_of_others_in_searches(tables, place):
     commit(tables, tables.stage_indices(tables.open(place), INDICES))
-    commit(tables, tables.stage_delete(tables.open(place), "age < 80"))
+    commit(tables, stage_delete(tables.open(place), "age < 80"))
     compact(tables, place)
     left = {f"p{n}" for n in range(400) if n % 90 >= 80}
     assert {i.uncovered for i in tables.open(place).indices()} == {0}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 
 import click
 
@@ -57,12 +56,13 @@ def serve(
     from omnigraph.server.run import serve as run
     from omnigraph.server.served_graphs import places_of
 
-    store = Settings.from_env().store
+    settings = Settings.from_env()
+    store = settings.store
     words = graphs or ((store,) if store else ())
     if not words:
         raise UsageError("name the graphs to serve, or set OMNIGRAPH_STORE")
     host, port = _address(bind or _DEFAULT)
-    access = access_of(os.environ)
+    access = access_of(settings)
     if access is not None and unauthenticated:
         raise UsageError("--unauthenticated, but tokens are set as well; which one is meant?")
     if access is None:

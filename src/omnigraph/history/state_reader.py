@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow.compute as pc
 
 from omnigraph.diagnostics import did_you_mean
@@ -15,8 +17,10 @@ from omnigraph.history.open_manifest import OpenManifest
 from omnigraph.history.recent import tail_after
 from omnigraph.storage.cache_files import Stamp
 from omnigraph.storage.forks import refuse_fork
-from omnigraph.storage.ledger import LedgerVersion
 from omnigraph.storage.version_file import newest_stamp
+
+if TYPE_CHECKING:
+    from omnigraph.storage.ledger import LedgerVersion
 
 
 class StateReader(OpenManifest):

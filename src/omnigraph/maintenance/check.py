@@ -75,7 +75,7 @@ def check(repository: Repository, progress: Progress | None = None) -> CheckResu
     for number, branch in enumerate(states):
         progress.advance(number)
         branch_problems = list(_check_branch(repository, branch))
-        if branch_problems and _is_gone(repository, branch):
+        if _is_gone(repository, branch):
             continue
         branches += 1
         tables += len(branch.state.tables)
@@ -139,6 +139,8 @@ def _check_manifest(repository: Repository, states: Iterable[BranchState]) -> It
         except OmnigraphError as error:
             texts = [error.message]
         texts += _lost_versions(repository, ref, state.ledger.version)
+        if texts and _is_gone(repository, state):
+            continue
         for text in texts:
             yield Problem(state.name, None, "manifest", f"{text}; {RESTORE}")
 

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from omnigraph.errors import UsageError
 from omnigraph.server.problems import RequestError
+from omnigraph.settings import Settings
 
 Action = Literal[
     "graph_list",
@@ -28,9 +29,8 @@ Action = Literal[
     "branch_delete",
     "branch_merge",
 ]
-FILE = "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE"
-JSON = "OMNIGRAPH_SERVER_BEARER_TOKENS_JSON"
-ONE = "OMNIGRAPH_SERVER_BEARER_TOKEN"
+#: The settings that have tokens.
+_SOURCES = ("server_tokens_file", "server_tokens_json", "server_token")
 #: Whose token it is that has no name.
 DEFAULT_ACTOR = "default"
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
@@ -83,34 +83,36 @@ class Access(Struct, frozen=True):
         raise RequestError(403, f"no policy grants `{action}`: with a token alone you may read")
 
 
-def access_of(environment: Mapping[str, str]) -> Access | None:
-    """The tokens that the environment names; None when it names none.
+def access_of(settings: Settings) -> Access | None:
+    """The tokens that the settings name; None when they name none.
 
     Raises:
-        UsageError: It names them in two ways, or what it names makes no sense.
+        UsageError: They name them in two ways, or what they name makes no sense.
     """
-    named = [name for name in (FILE, JSON, ONE) if environment.get(name)]
-    if len(named) > 1:
-        raise UsageError(f"{named[0]} and {named[1]} are both set; set one of them")
-    if not named:
+    named = {item.name: item.env for item in Settings.documented() if item.name in _SOURCES}
+    chosen = [name for name in _SOURCES if getattr(settings, name) is not None]
+    if len(chosen) > 1:
+        first, second = (named[name] for name in chosen[:2])
+        raise UsageError(f"{first} and {second} are both set; set one of them")
+    if not chosen:
         return None
-    (name,) = named
-    if name == ONE:
-        return Access(_digests({DEFAULT_ACTOR: environment[ONE]}, ONE))
-    text = environment[name].encode()
-    if name == FILE:
+    variable, value = named[chosen[0]], getattr(settings, chosen[0])
+    if chosen[0] == "server_token":
+        return Access(_digests({DEFAULT_ACTOR: value}, variable))
+    text = value.encode()
+    if chosen[0] == "server_tokens_file":
         try:
-            text = Path(environment[FILE]).read_bytes()
+            text = Path(value).read_bytes()
         except OSError as error:
-            raise UsageError(f"{FILE}: {environment[FILE]}: {error.strerror}") from error
+            raise UsageError(f"{variable}: {value}: {error.strerror}") from error
     try:
         tokens = msgspec.json.decode(text, type=dict[str, str])
     except msgspec.MsgspecError:
         # What is wrong with it could show a part of a token.
         raise UsageError(
-            f'{name}: give a JSON object of actors and tokens: {{"ada": "…"}}'
+            f'{variable}: give a JSON object of actors and tokens: {{"ada": "…"}}'
         ) from None
-    return Access(_digests(tokens, name))
+    return Access(_digests(tokens, variable))
 
 
 def _digests(tokens: Mapping[str, str], name: str) -> dict[bytes, str]:
