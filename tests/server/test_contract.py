@@ -203,6 +203,12 @@ def test_loads_in_a_text_and_as_lines(server: Server) -> None:
     taken = server.http.post("/graphs/team/load/ndjson", **options)
     conflict = refused(taken, 409, "conflict")["key_conflict"]
     assert conflict == {"entity_kind": "node", "type_name": "Person", "entity_id": ada}
+    taken_edge = {"edge": "Knows", "from": ada, "to": bob, "data": {"id": new("e")}}
+    options["content"] = json.dumps(taken_edge)
+    assert server.http.post("/graphs/team/load/ndjson", **options).status_code == 200
+    again = server.http.post("/graphs/team/load/ndjson", **options)
+    conflict = refused(again, 409, "conflict")["key_conflict"]
+    assert (conflict["entity_kind"], conflict["type_name"]) == ("edge", "Knows")
     options["content"] = '{"type": "Person", "data": {"nam'
     refused(server.http.post("/graphs/team/load/ndjson", **options), 400, "bad_request")
 

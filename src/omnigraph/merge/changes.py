@@ -173,29 +173,28 @@ def as_change_rows(
     """
     names = stored_names(type, snapshot, terms)
     rows = with_tokens(snapshot, rows_read.select(list(names.values())), rows_read[ROW_ID])
-    schema = change_schema(type)
-    columns = []
-    for field in schema.remove(schema.get_field_index(ROW_ID)):
-        stored = names.get(field.name)
-        values = None if stored is None else rows[stored].cast(field.type)
-        if values is None or values.null_count:
-            values = terms.filled(type, field, values, rows["id"])
-        columns.append(values)
-    return pa.table([*columns, rows_read[ROW_ID].cast(pa.uint64())], schema)
+    return _renamed(rows, rows_read[ROW_ID].cast(pa.uint64()), type, names, terms)
 
 
 def rows_in_terms(rows: pa.Table, was: Type, type: Type, terms: Terms) -> pa.Table:
     """Rows in the form that changes have, as rows of the same type in another schema."""
     names = {new: old for old, new in column_names(was, type).items()}
+    return _renamed(rows, rows[ROW_ID], type, names, terms)
+
+
+def _renamed(
+    rows: pa.Table, row_ids: pa.ChunkedArray, type: Type, names: Mapping[str, str], terms: Terms
+) -> pa.Table:
+    """Rows with the columns of a type, by their names in the rows; others are filled."""
     schema = change_schema(type)
     columns = []
     for field in schema.remove(schema.get_field_index(ROW_ID)):
-        old = names.get(field.name)
-        values = None if old is None else rows[old].cast(field.type)
+        there = names.get(field.name)
+        values = None if there is None else rows[there].cast(field.type)
         if values is None or values.null_count:
             values = terms.filled(type, field, values, rows["id"])
         columns.append(values)
-    return pa.table([*columns, rows[ROW_ID]], schema)
+    return pa.table([*columns, row_ids], schema)
 
 
 def column_names(was: Type, type: Type) -> dict[str, str]:

@@ -6,7 +6,7 @@ Routes and `/openapi.json` are both made from the list of operations, so they ca
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import Struct, field
@@ -155,4 +155,4 @@ def parameters_of(type: type[Struct], pairs: list[tuple[str, str]]) -> Any:
 
 
 def _takes_many(type: Any) -> bool:
-    return "list[" in str(type)
+    return any(get_origin(part) is list for part in (type, *get_args(type)))

@@ -6,7 +6,7 @@ the id of the request, and the client gets the id.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from msgspec import UNSET, Struct, field
@@ -91,16 +91,14 @@ def failure_of(error: OmnigraphError) -> Failure | None:
     return None
 
 
-def _key_conflict(error: KeyConflict) -> Failure:
+def key_conflict(error: KeyConflict, edge_types: Container[str | None]) -> RequestError:
+    """What to raise for ids that exist already; which types are edges depends on the branch."""
     first = error.violations[0]
-    details = {"entity_kind": _kind(first.property), "type_name": first.type}
+    kind = "edge" if first.type in edge_types else "node"
+    details = {"entity_kind": kind, "type_name": first.type}
     if first.id is not None:
         details["entity_id"] = first.id
-    return failure(409, error.message, key_conflict=details)
-
-
-def _kind(property: str | None) -> str:
-    return "edge" if property in ("from", "to") else "node"
+    return RequestError(409, error.message, key_conflict=details)
 
 
 def _merge_conflicts(error: MergeConflicts) -> Failure:
@@ -157,7 +155,6 @@ _ANSWERS: tuple[tuple[type[OmnigraphError], Callable[[Any], Failure | None]], ..
     (SourceError, _plain(400)),
     (ValidationError, _plain(400)),
     (UsageError, _plain(400)),
-    (KeyConflict, _key_conflict),
     (MergeConflicts, _merge_conflicts),
     (ReadSetConflict, _read_set),
     (ConflictError, _plain(409)),

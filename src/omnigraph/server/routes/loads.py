@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 from typing import Any
 
+from omnigraph.errors import KeyConflict
 from omnigraph.history.manifest import MAIN
 from omnigraph.pipeline.load.run import LoadResult
 from omnigraph.server import wire
 from omnigraph.server.operations import Call, Served
+from omnigraph.server.problems import key_conflict
 
 
 def load(call: Call[wire.NoParameters, wire.LoadRequest]) -> wire.LoadAnswer:
@@ -39,12 +41,19 @@ def _loaded(
         "idempotency_key": call.idempotency_key,
     }
     where, graph = branch or MAIN, call.graph
-    if base is not None and where != MAIN:
-        if all(known.name != where for known in graph.branches):
-            call.check("branch_create")
-        result = graph.ingest(io.BytesIO(lines), branch=where, base=base, **options)
-    else:
-        result = graph.load(io.BytesIO(lines), branch=where, **options)
+    is_there = any(known.name == where for known in graph.branches)
+    source = None if is_there else base
+    if source is not None:
+        call.check("branch_create")
+    try:
+        if source is not None:
+            result = graph.ingest(io.BytesIO(lines), branch=where, base=source, **options)
+        else:
+            result = graph.load(io.BytesIO(lines), branch=where, **options)
+    except KeyConflict as error:
+        # A branch that was made for the load is gone again; it had the schema of its base.
+        there = graph.at(source or where)
+        raise key_conflict(error, there.catalog.edges) from error
     return _answer(call, result, **uri)
 
 
